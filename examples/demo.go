@@ -17,10 +17,10 @@ import (
 	"millrace/events/jet/streams"
 	"millrace/examples/crawl/crawler"
 	"millrace/internal/cli/connect"
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/serve"
 	"millrace/internal/cli/settings"
 	look "millrace/internal/cli/task"
+	"millrace/internal/cli/term"
 	"millrace/service/client"
 	"millrace/task"
 	"millrace/task/birth"
@@ -100,7 +100,7 @@ func CrawlCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: CrawlName, Hidden: true, DisableFlagParsing: true,
 		RunE: func(_ *cobra.Command, args []string) error {
-			return exit.With(crawler.Main(args, os.Stdin, os.Stdout, os.Stderr))
+			return term.ExitWith(crawler.Main(args, os.Stdin, os.Stdout, os.Stderr))
 		},
 	}
 }

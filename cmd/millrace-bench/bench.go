@@ -12,7 +12,6 @@ import (
 	"millrace/events/jet"
 	"millrace/integration/bench"
 	"millrace/internal/cli/connect"
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/serve"
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/term"
@@ -212,7 +211,7 @@ func freshServer(sync, metrics string, more ...string) serverStart {
 func (a *app) benchSetUp(ctx context.Context, cfg *bench.Config, sync string, start serverStart) (product string, stop func(), err error) {
 	var s settings.Values
 	if err := settings.ReadSync(&s, sync); err != nil {
-		return "", nil, exit.MisuseOf(fmt.Errorf("--sync is %q: %w", sync, err))
+		return "", nil, term.MisuseOf(fmt.Errorf("--sync is %q: %w", sync, err))
 	}
 	if product, err = connect.Product(); err != nil {
 		return "", nil, err

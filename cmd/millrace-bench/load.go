@@ -14,7 +14,6 @@ import (
 
 	"millrace/integration/bench"
 	"millrace/integration/load"
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
@@ -56,13 +55,13 @@ func (f *loadFlags) plan(c *cobra.Command) (p load.Plan, asked bool, err error) 
 	if f.profile.Value == "" {
 		for _, name := range []string{"rate", "for", "arrivals", "baseline", "report", "keep-tasks", "most-disk", "most-memory"} {
 			if c.Flags().Changed(name) {
-				return p, false, exit.Misuse(c, "--%s is about a load: say which with --profile", name)
+				return p, false, term.Misuse(c, "--%s is about a load: say which with --profile", name)
 			}
 		}
 		return p, false, nil
 	}
 	if p, err = load.NewPlan(f.profile.Value, f.rate, f.length, f.spacing.Value); err != nil {
-		return p, true, exit.MisuseOf(err)
+		return p, true, term.MisuseOf(err)
 	}
 	return p, true, nil
 }
@@ -80,7 +79,7 @@ func (a *app) benchLoad(ctx context.Context, cfg bench.Config, sync string, plan
 		return err
 	}
 	if err := load.Writable(f.report); err != nil {
-		return exit.MisuseOf(err)
+		return term.MisuseOf(err)
 	}
 	for i := range cfg.Rounds {
 		round, err := a.benchRound(ctx, cfg, sync, plan, f.keep, fmt.Sprintf("round %d of %d, ", i+1, cfg.Rounds))
@@ -98,10 +97,10 @@ func (a *app) benchLoad(ctx context.Context, cfg bench.Config, sync string, plan
 		return err
 	}
 	if over := (load.Bounds{Disk: int64(f.disk), Memory: int64(f.memory)}).Over(&r.Result); over != nil {
-		return &exit.Fault{Code: exit.Worse, Err: over}
+		return &term.Fault{Code: term.ExitWorse, Err: over}
 	}
 	if slices.ContainsFunc(r.Findings, func(f load.Finding) bool { return f.Worse }) {
-		return exit.With(exit.Worse)
+		return term.ExitWith(term.ExitWorse)
 	}
 	return nil
 }
@@ -113,14 +112,14 @@ func (f *loadFlags) earlier(is *load.Result, rounds int) (*load.Result, error) {
 	}
 	text, err := os.ReadFile(f.baseline)
 	if err != nil {
-		return nil, exit.MisuseOf(err)
+		return nil, term.MisuseOf(err)
 	}
 	var was load.Result
 	if err := json.Unmarshal(text, &was); err != nil {
-		return nil, exit.MisuseOf(fmt.Errorf("%s is no result of bench --profile --json: %w", f.baseline, value.Plainly(err)))
+		return nil, term.MisuseOf(fmt.Errorf("%s is no result of bench --profile --json: %w", f.baseline, value.Plainly(err)))
 	}
 	if err := load.Comparable(&was, is, rounds); err != nil {
-		return nil, exit.MisuseOf(fmt.Errorf("%s: %w", f.baseline, err))
+		return nil, term.MisuseOf(fmt.Errorf("%s: %w", f.baseline, err))
 	}
 	return &was, nil
 }

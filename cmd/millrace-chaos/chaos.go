@@ -19,7 +19,6 @@ import (
 	"millrace/integration/chaos"
 	"millrace/integration/load"
 	"millrace/internal/cli/connect"
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/serve"
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/term"
@@ -128,7 +127,7 @@ is wrong, a process could not be started, or the log could not be read.`,
 		if err != nil {
 			return untold(err)
 		}
-		return exit.With(map[chaos.Verdict]int{chaos.OK: exit.OK, chaos.Broken: exitChaosBroken, chaos.Unknown: exitChaosUnknown}[report.Verdict])
+		return term.ExitWith(map[chaos.Verdict]int{chaos.OK: term.ExitOK, chaos.Broken: exitChaosBroken, chaos.Unknown: exitChaosUnknown}[report.Verdict])
 	}
 	return c
 }
@@ -136,11 +135,11 @@ is wrong, a process could not be started, or the log could not be read.`,
 // untold gives an error the code for "no verdict", for callers that look only at the code. An
 // interruption keeps its own.
 func untold(err error) error {
-	f := exit.Of(err)
+	f := term.FaultOf(err)
 	if f == nil || errors.Is(err, context.Canceled) {
 		return err
 	}
-	return &exit.Fault{Code: exitChaosUnknown, Err: f.Err, Hint: f.Hint}
+	return &term.Fault{Code: exitChaosUnknown, Err: f.Err, Hint: f.Hint}
 }
 
 func scenarioLines() string {
@@ -165,7 +164,7 @@ func (a *app) chaosConfig(cfg *chaos.Config, s settings.Values, origins map[stri
 	if strings.ContainsAny(scenario, "./\\") {
 		text, err := os.ReadFile(scenario)
 		if errors.Is(err, fs.ErrNotExist) {
-			return &exit.Fault{Err: fmt.Errorf("scenario: %w", err), Hint: exit.Hint("`millrace chaos --help` lists the scenarios and shows what a file looks like")}
+			return &term.Fault{Err: fmt.Errorf("scenario: %w", err), Hint: term.Hint("`millrace chaos --help` lists the scenarios and shows what a file looks like")}
 		}
 		if err != nil {
 			return fmt.Errorf("scenario: %w", err)
@@ -307,7 +306,7 @@ func (a *app) logCommand() *cobra.Command {
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		var s settings.Values
 		if err := settings.ReadSync(&s, sync); err != nil {
-			return exit.MisuseOf(err)
+			return term.MisuseOf(err)
 		}
 		server, err := e.Start(s, a.ProcessLogger())
 		if err != nil {

@@ -13,8 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
+	"millrace/internal/cli/term"
 	"millrace/ipc"
 	"millrace/task/job"
 	"millrace/task/value"
@@ -65,19 +65,19 @@ func (a *app) sayToMillrace(typ string, payload any) error {
 	if payload != nil {
 		encoded, err := ipc.Payload(payload)
 		if err != nil {
-			return exit.MisuseOf(fmt.Errorf("%s: %w", typ, err))
+			return term.MisuseOf(fmt.Errorf("%s: %w", typ, err))
 		}
 		m.Payload = encoded
 	}
 	line, err := ipc.EncodeKeyed(m, os.Getenv(ipc.KeyVar))
 	if err != nil {
-		return exit.MisuseOf(err)
+		return term.MisuseOf(err)
 	}
 	switch item, err := ipc.NewReader(bytes.NewReader(line)).Next(); {
 	case err != nil || !item.IsMessage():
-		return exit.MisuseOf(fmt.Errorf("this would be no %s message but a line of the log: see docs/ipc.md for what it may carry", typ))
+		return term.MisuseOf(fmt.Errorf("this would be no %s message but a line of the log: see docs/ipc.md for what it may carry", typ))
 	case item.Message.Excess != "":
-		return exit.MisuseOf(fmt.Errorf("%s: %s", typ, item.Message.Excess))
+		return term.MisuseOf(fmt.Errorf("%s: %s", typ, item.Message.Excess))
 	}
 	out, err := a.ipcOut()
 	if err != nil {
@@ -94,11 +94,11 @@ func (a *app) ipcOut() (io.Writer, error) {
 	}
 	fd, err := strconv.ParseUint(text, 10, 16)
 	if err != nil {
-		return nil, exit.MisuseOf(fmt.Errorf("$%s is %q, want the number of an open descriptor", ipcFD, text))
+		return nil, term.MisuseOf(fmt.Errorf("$%s is %q, want the number of an open descriptor", ipcFD, text))
 	}
 	f := os.NewFile(uintptr(fd), ipcFD)
 	if _, err := f.Stat(); err != nil {
-		return nil, exit.MisuseOf(fmt.Errorf("$%s is %s, which is not open: open it with \"exec %s>&1\"", ipcFD, text, text))
+		return nil, term.MisuseOf(fmt.Errorf("$%s is %s, which is not open: open it with \"exec %s>&1\"", ipcFD, text, text))
 	}
 	return f, nil
 }
@@ -134,7 +134,7 @@ func (a *app) ipcProgress() *cobra.Command {
 			for i, arg := range args[:min(len(args), 2)] {
 				f, err := strconv.ParseFloat(arg, 64)
 				if err != nil {
-					return exit.Misuse(c, "%q is no number", arg)
+					return term.Misuse(c, "%q is no number", arg)
 				}
 				n[i] = f
 			}
@@ -157,7 +157,7 @@ func (a *app) ipcMetric() *cobra.Command {
 				name, value, _ := strings.Cut(arg, "=")
 				f, err := strconv.ParseFloat(value, 64)
 				if err != nil || name == "" {
-					return exit.Misuse(c, "%q is no figure, want name=number", arg)
+					return term.Misuse(c, "%q is no figure, want name=number", arg)
 				}
 				payload[name] = f
 			}
@@ -175,7 +175,7 @@ func (a *app) ipcLog() *cobra.Command {
 		for _, arg := range args[1:] {
 			name, value, ok := strings.Cut(arg, "=")
 			if !ok || name == "" {
-				return exit.Misuse(c, "%q is no field, want name=value", arg)
+				return term.Misuse(c, "%q is no field, want name=value", arg)
 			}
 			fields[name] = jsonOrText(value)
 		}
@@ -231,7 +231,7 @@ func (a *app) ipcDataFrom(in io.Reader) error {
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
-			return exit.MisuseOf(fmt.Errorf("stdin: %w: want JSON objects", err))
+			return term.MisuseOf(fmt.Errorf("stdin: %w: want JSON objects", err))
 		}
 	}
 }
@@ -309,13 +309,13 @@ func (a *app) ipcSpawn() *cobra.Command {
 		}
 		given, err := settings.Pairs("param", params)
 		if err != nil {
-			return exit.Misuse(c, "%w", err)
+			return term.Misuse(c, "%w", err)
 		}
 		if len(given) > 0 {
 			payload["texts"] = given
 		}
 		if (names[0] == "") == (len(argv) == 0) {
-			return exit.Misuse(c, "a child runs one thing: a job, or a command after \"--\"")
+			return term.Misuse(c, "a child runs one thing: a job, or a command after \"--\"")
 		}
 		return a.sayToMillrace(ipc.TypeSpawn, payload)
 	}
@@ -362,7 +362,7 @@ func (a *app) ipcParam() *cobra.Command {
 			}
 			value, ok := params[args[0]]
 			if !ok {
-				return &exit.Fault{Code: exit.NotFound, Err: fmt.Errorf("the task has no parameter %q", args[0])}
+				return &term.Fault{Code: term.ExitNotFound, Err: fmt.Errorf("the task has no parameter %q", args[0])}
 			}
 			if json.Unmarshal(value, &text) != nil {
 				text = string(value)

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/events/jet/rights"
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
+	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
 	"millrace/service/client"
 	"millrace/service/httpapi"
@@ -36,7 +36,7 @@ A server with --http answers assistants at /mcp, too, with tokens.`,
 		case has == "":
 			has = rights.Role(role.Value)
 		case c.Flags().Changed("role") && role.Value != string(has):
-			return exit.MisuseOf(fmt.Errorf("--role is %s, and this user is a %s", role.Value, has))
+			return term.MisuseOf(fmt.Errorf("--role is %s, and this user is a %s", role.Value, has))
 		}
 		return httpapi.TalkMCP(ctx, wording.ThisBuild().Version, a.In, a.Out, httpapi.Assistant{
 			Name: cl.Store().Caller(), Role: has, Ask: func(ctx context.Context, verb rights.Verb, request json.RawMessage) (answer json.RawMessage, err error) {

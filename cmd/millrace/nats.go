@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/events/jet/rights"
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
+	"millrace/internal/cli/term"
 	"millrace/task/node"
 	"millrace/task/placement"
 )
@@ -81,17 +81,17 @@ a queue may have is named.`,
 		}
 		users, err := usersFor(names, nodes)
 		if err != nil {
-			return exit.MisuseOf(err)
+			return term.MisuseOf(err)
 		}
 		if err := bindTo(users, queues, selectors); err != nil {
-			return exit.MisuseOf(err)
+			return term.MisuseOf(err)
 		}
 		for i := range users {
 			users[i].Name = realm.UserName(users[i].Name)
 		}
 		if user != "" {
 			if len(users) != 1 {
-				return exit.MisuseOf(fmt.Errorf("--user-name names one user, and these are %d: choose one with --role, and --node", len(users)))
+				return term.MisuseOf(fmt.Errorf("--user-name names one user, and these are %d: choose one with --role, and --node", len(users)))
 			}
 			users[0].Name = user
 		}
@@ -104,13 +104,13 @@ a queue may have is named.`,
 		if o.JSON() {
 			accounts, err := realm.Accounts()
 			if err != nil {
-				return exit.MisuseOf(err)
+				return term.MisuseOf(err)
 			}
 			return a.WriteJSON(accounts)
 		}
 		block, err := rights.RealmConfig(realm)
 		if err != nil {
-			return exit.MisuseOf(err)
+			return term.MisuseOf(err)
 		}
 		_, err = fmt.Fprint(a.Out, block)
 		return err

@@ -8,7 +8,6 @@ import (
 	"millrace/events/jet/rights"
 	"millrace/examples"
 	"millrace/internal/cli/connect"
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/history"
 	"millrace/internal/cli/job"
 	"millrace/internal/cli/serve"
@@ -126,6 +125,6 @@ Its whole state is a log in NATS JetStream.`
 	root.SetHelpCommandGroupID(groupAbout)
 	root.SetCompletionCommandGroupID(groupAbout)
 	root.AddCommand(
-		&cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: exit.Page},
+		&cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: term.ExitPage},
 		&cobra.Command{Use: "connection", Short: "How the NATS server is found", Long: connect.Page(root.PersistentFlags(), term.Width(a.Out))})
 }

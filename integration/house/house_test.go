@@ -138,9 +138,9 @@ func TestHousePlanFindsViolations(t *testing.T) {
 
 		{"NATS in jet", "events/jet", "a.go", `import "github.com/nats-io/nats.go"; var _ = nats.Connect`, ""},
 		{"NATS in worker", "worker", "a.go", `import "github.com/nats-io/nats.go"; var _ *nats.Conn`, "speak to NATS"},
-		{"a room above another", "internal/cli/settings", "a.go", `import "millrace/internal/cli/exit"; var _ exit.Fault`, ""},
-		{"a room below another", "internal/cli/exit", "a.go", `import "millrace/internal/cli/settings"; var _ typed.Span`, "imports point down"},
-		{"a room and the hall", "internal/cli/exit", "a.go", `import main "millrace/cmd/millrace"; var _ main.App`, "imports point down"},
+		{"a room above another", "internal/cli/settings", "a.go", `import "millrace/internal/cli/term"; var _ term.Fault`, ""},
+		{"a room below another", "internal/cli/term", "a.go", `import "millrace/internal/cli/settings"; var _ typed.Span`, "imports point down"},
+		{"a room and the hall", "internal/cli/term", "a.go", `import main "millrace/cmd/millrace"; var _ main.App`, "imports point down"},
 		{"a room that nobody knows", "internal/cli/cellar", "a.go", `import "time"; var _ time.Time`, "no row"},
 		{"flags in a room", "internal/cli/settings", "a.go", `import "github.com/spf13/cobra"; var _ cobra.Command`, ""},
 		{"JetStream in a room", "internal/cli/settings", "a.go", `import "github.com/nats-io/nats.go/jetstream"; var _ = jetstream.New`, "speak to NATS"},

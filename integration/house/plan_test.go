@@ -90,7 +90,6 @@ var plan = map[string][]string{
 	"cmd/millrace":       anything,
 	"cmd/millrace-bench": anything,
 	"cmd/millrace-chaos": anything,
-	"internal/cli/term":  {"task"},
 	"integration/load":   {},
 	"integration/chaos":  anything,
 	"integration/house":  {},
@@ -111,7 +110,7 @@ var anything = []string{"*"}
 
 // rooms are the parts of the command line and the pages. Each may import those that stand before
 // it.
-var rooms = []string{"internal/cli/exit", "internal/cli/term", "internal/cli/settings", "internal/cli/wording", "internal/cli/connect", "service/inspect", "service/pages", "internal/cli/serve", "internal/cli/history", "internal/cli/task", "internal/cli/verb", "internal/cli/job"}
+var rooms = []string{"internal/cli/term", "internal/cli/settings", "internal/cli/wording", "internal/cli/connect", "service/inspect", "service/pages", "internal/cli/serve", "internal/cli/history", "internal/cli/task", "internal/cli/verb", "internal/cli/job"}
 
 // commands are the packages that talk with people at a terminal or a page, and the programs that measure and break an
 // installation.

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"millrace/history/incident"
-	"millrace/internal/cli/exit"
+	"millrace/internal/cli/term"
 	"millrace/task/value"
 )
 
@@ -29,15 +29,15 @@ func (b *Bound) Flag(fs *pflag.FlagSet) {
 func (b Bound) Read(name string, from io.Reader) (*incident.File, error) {
 	data, err := io.ReadAll(from)
 	if err != nil {
-		return nil, &exit.Fault{Code: exit.NotFound, Err: err}
+		return nil, &term.Fault{Code: term.ExitNotFound, Err: err}
 	}
 	f, err := incident.OpenUpTo(data, int(cmp.Or(b.most, incident.MaxUnpacked)))
 	if err == nil {
 		return f, nil
 	}
-	fault := &exit.Fault{Code: exit.Usage, Err: fmt.Errorf("%s: %w", name, err)}
+	fault := &term.Fault{Code: term.ExitUsage, Err: fmt.Errorf("%s: %w", name, err)}
 	if errors.Is(err, incident.ErrLarge) {
-		fault.Hint = exit.Hint("--%s allows more, if you trust the file", BoundFlag)
+		fault.Hint = term.Hint("--%s allows more, if you trust the file", BoundFlag)
 	}
 	return nil, fault
 }

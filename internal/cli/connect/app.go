@@ -14,7 +14,6 @@ import (
 	"millrace/events/jet"
 	"millrace/events/jet/request"
 	"millrace/events/jet/rights"
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/term"
 	"millrace/service/client"
@@ -53,9 +52,9 @@ func New(in io.Reader, out, errs io.Writer, clock *request.Clock) *App {
 
 // Report prints an error for people and returns its exit code.
 func (a *App) Report(err error) int {
-	f := exit.Of(err)
+	f := term.FaultOf(err)
 	if f == nil {
-		return exit.OK
+		return term.ExitOK
 	}
 	if f.Err != nil {
 		fmt.Fprintf(a.Errs, "millrace: %s\n", term.Message(f.Err.Error()))

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/term"
 )
 
@@ -25,14 +23,14 @@ func QuietEnd(ctx context.Context, err error) error {
 // Confirm asks the user; without a terminal it refuses.
 func (a *App) Confirm(c *cobra.Command, question string) error {
 	if !term.Terminal(a.In) {
-		return exit.Misuse(c, "there is no terminal to ask %q; --yes answers it", question)
+		return term.Misuse(c, "there is no terminal to ask %q; --yes answers it", question)
 	}
 	fmt.Fprintf(a.Errs, "%s [y/N] ", question)
 	answer, _ := bufio.NewReader(a.In).ReadString('\n') // no answer means no
 	if strings.HasPrefix(strings.ToLower(answer), "y") {
 		return nil
 	}
-	return &exit.Fault{Code: exit.Refused, Err: errors.New("nothing was done")}
+	return &term.Fault{Code: term.ExitRefused, Err: errors.New("nothing was done")}
 }
 
 // The service may take long to answer a request that waits for the log.

@@ -14,7 +14,6 @@ import (
 	"millrace/events"
 	"millrace/events/jet"
 	"millrace/events/jet/definitions"
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
 	"millrace/projections/view"
@@ -60,7 +59,7 @@ func (a *App) PointAt(ctx context.Context, c *client.Client, flag string, m view
 	ctx, cancel := a.Asking(ctx)
 	defer cancel()
 	unknown := func(format string, args ...any) (view.Point, error) {
-		return view.Point{}, &exit.Fault{Code: exit.NotFound, Err: fmt.Errorf(flag+": "+format, args...)}
+		return view.Point{}, &term.Fault{Code: term.ExitNotFound, Err: fmt.Errorf(flag+": "+format, args...)}
 	}
 	if err := a.Inside.tells(flag, m); err != nil {
 		return view.Point{}, err
@@ -95,9 +94,9 @@ func (a *App) Moments(c *cobra.Command, at ...string) error {
 		_, err := view.ParseMoment(text, a.Now().Local())
 		switch {
 		case err != nil:
-			return exit.Misuse(c, "--at: %w", err)
+			return term.Misuse(c, "--at: %w", err)
 		case text == "":
-			return exit.Misuse(c, "--at is empty: want a moment, or %s for the end of the log", view.End)
+			return term.Misuse(c, "--at is empty: want a moment, or %s for the end of the log", view.End)
 		}
 	}
 	return nil

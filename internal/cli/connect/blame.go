@@ -10,7 +10,7 @@ import (
 	"millrace/events/jet"
 	"millrace/events/jet/request"
 	"millrace/events/jet/rights"
-	"millrace/internal/cli/exit"
+	"millrace/internal/cli/term"
 	"millrace/service/client"
 )
 
@@ -21,7 +21,7 @@ const blameTime = 2 * time.Second
 // a millrace server: a log that takes no messages gives no answer at all. The returned error says
 // so. A viewer who may not read contents is told where it may. Any other error is returned as it is.
 func (a *App) Blame(ctx context.Context, err error) error {
-	if gone := a.gone(); err != nil && gone != nil && ctx.Err() == nil && exit.Of(err).Err != nil {
+	if gone := a.gone(); err != nil && gone != nil && ctx.Err() == nil && term.FaultOf(err).Err != nil {
 		return gone
 	}
 	if a.lacks != nil && errors.As(err, new(*request.Denied)) {
@@ -29,7 +29,7 @@ func (a *App) Blame(ctx context.Context, err error) error {
 	}
 	if lacking, ok := errors.AsType[*rights.Lacking](err); ok {
 		if lacking.Role == rights.Viewer && (a.Typed == "files pull" || a.Typed == "task artifacts") {
-			return &exit.Fault{Code: exit.Refused, Err: err, Hint: exit.Hint("viewers get what files contain over HTTP: GET /api/v1/files/VERSION/content; the version of artifacts is their digest in `millrace task artifacts -o json`")}
+			return &term.Fault{Code: term.ExitRefused, Err: err, Hint: term.Hint("viewers get what files contain over HTTP: GET /api/v1/files/VERSION/content; the version of artifacts is their digest in `millrace task artifacts -o json`")}
 		}
 		return err
 	}
@@ -66,7 +66,7 @@ func (a *App) gone() error {
 
 // mutely is the error that the log takes no messages, and why.
 func mutely(why string) error {
-	return &exit.Fault{Code: exit.Mute, Err: errors.New(why), Hint: exit.Of(events.ErrMute).Hint}
+	return &term.Fault{Code: term.ExitMute, Err: errors.New(why), Hint: term.FaultOf(events.ErrMute).Hint}
 }
 
 // silentLook is the pause between two looks at a write that gets no answer.

@@ -15,8 +15,8 @@ import (
 	"millrace/events"
 	"millrace/events/jet/request"
 	"millrace/events/jet/rights"
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
+	"millrace/internal/cli/term"
 	"millrace/service/client"
 )
 
@@ -160,8 +160,8 @@ func (a *App) Connect(ctx context.Context) (*client.Client, error) {
 	case errors.Is(err, request.ErrElecting):
 		return nil, Electing(t.Name, err)
 	case client.Denied(err):
-		return nil, &exit.Fault{Code: exit.NoServer, Err: fmt.Errorf("%s refuses these credentials: %w", t.Name, err),
-			Hint: exit.Hint(exit.WhoYouAre)}
+		return nil, &term.Fault{Code: term.ExitNoServer, Err: fmt.Errorf("%s refuses these credentials: %w", t.Name, err),
+			Hint: term.Hint(term.WhoYouAre)}
 	case client.Unreachable(err):
 		return nil, NoServer(t.Name, err)
 	}
@@ -215,10 +215,10 @@ func badConnection(o client.Options, err error) error {
 		if known := client.Contexts(); len(known) > 0 {
 			there = "there are " + strings.Join(known, ", ")
 		}
-		return &exit.Fault{Code: exit.NotFound, Err: fmt.Errorf("no context of the nats command line is called %q", o.Context), Hint: exit.Hint("%s", there)}
+		return &term.Fault{Code: term.ExitNotFound, Err: fmt.Errorf("no context of the nats command line is called %q", o.Context), Hint: term.Hint("%s", there)}
 	}
 	if o.Creds+o.NKey+o.TLSCert+o.TLSKey+o.TLSCA+o.Context != "" {
-		return &exit.Fault{Code: exit.Error, Err: err, Hint: exit.Hint("check the files that --creds, --nkey, --tls... or the context name")}
+		return &term.Fault{Code: term.ExitError, Err: err, Hint: term.Hint("check the files that --creds, --nkey, --tls... or the context name")}
 	}
 	return err
 }
@@ -242,13 +242,13 @@ func (a *App) patience(t client.Target) request.Patience {
 
 // Electing is the error that a cluster has no leader.
 func Electing(name string, err error) error {
-	return &exit.Fault{Code: exit.NoServer, Err: fmt.Errorf("%s: %w", name, err),
-		Hint: exit.Hint("see that more than half of its servers run, with room on their disks (one that had none has to be restarted); `nats server report jetstream` lists them")}
+	return &term.Fault{Code: term.ExitNoServer, Err: fmt.Errorf("%s: %w", name, err),
+		Hint: term.Hint("see that more than half of its servers run, with room on their disks (one that had none has to be restarted); `nats server report jetstream` lists them")}
 }
 
 // NoServer is the error that no server answers there, with advice.
 func NoServer(name string, err error) error {
-	return &exit.Fault{Code: exit.NoServer, Err: NothingAt(name, err), Hint: exit.Hint("start `millrace dev`, or say where it is with --server or --context")}
+	return &term.Fault{Code: term.ExitNoServer, Err: NothingAt(name, err), Hint: term.Hint("start `millrace dev`, or say where it is with --server or --context")}
 }
 
 // NothingAt is the error that no server answers there; it adds the cause only if that is more than

@@ -7,8 +7,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
@@ -56,7 +54,7 @@ func Folder(c *cobra.Command, name string) error {
 	case err != nil:
 		return settings.FileFault(err)
 	case !info.IsDir():
-		return exit.Misuse(c, "%s is a file, want a folder", name)
+		return term.Misuse(c, "%s is a file, want a folder", name)
 	}
 	return nil
 }

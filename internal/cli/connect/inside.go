@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"millrace/internal/cli/exit"
+	"millrace/internal/cli/term"
 	"millrace/projections/view"
 	"millrace/service/client"
 )
@@ -57,27 +57,27 @@ func (i *Inside) tells(flag string, m view.Moment) error {
 		return nil
 	}
 	if i.To.Seq < i.From.Seq {
-		return &exit.Fault{Code: exit.NotFound, Err: fmt.Errorf("%s: what is left of the %s ends at #%d, before its span, which begins at #%d", flag, i.what(), i.To.Seq, i.From.Seq)}
+		return &term.Fault{Code: term.ExitNotFound, Err: fmt.Errorf("%s: what is left of the %s ends at #%d, before its span, which begins at #%d", flag, i.what(), i.To.Seq, i.From.Seq)}
 	}
-	return &exit.Fault{Code: exit.NotFound, Err: fmt.Errorf("%s: the %s tells of #%d to #%d, %s to %s", flag, i.what(), i.From.Seq, i.To.Seq, i.From.At.Local().Format(timeForm), i.To.At.Local().Format(timeForm))}
+	return &term.Fault{Code: term.ExitNotFound, Err: fmt.Errorf("%s: the %s tells of #%d to #%d, %s to %s", flag, i.what(), i.From.Seq, i.To.Seq, i.From.At.Local().Format(timeForm), i.To.At.Local().Format(timeForm))}
 }
 
 const timeForm = "2006-01-02 15:04:05.000"
 
 // Explain adds to an error what the file has to do with it.
 func (i *Inside) Explain(err error) error {
-	f := exit.Of(err)
+	f := term.FaultOf(err)
 	if i == nil || f == nil || f.Err == nil {
 		return err
 	}
 	is := *f
 	switch {
-	case f.Code == exit.NotFound && !strings.Contains(f.Err.Error(), "--at"):
-		is.Hint = exit.Hint("the %s holds only what lived from #%d to #%d", i.what(), i.From.Seq, i.To.Seq)
+	case f.Code == term.ExitNotFound && !strings.Contains(f.Err.Error(), "--at"):
+		is.Hint = term.Hint("the %s holds only what lived from #%d to #%d", i.what(), i.From.Seq, i.To.Seq)
 	case strings.Contains(f.Err.Error(), "sealed") && i.Archive:
-		is = exit.Fault{Code: exit.Refused, Err: fmt.Errorf("an archive is only looked at: %w", f.Err)}
+		is = term.Fault{Code: term.ExitRefused, Err: fmt.Errorf("an archive is only looked at: %w", f.Err)}
 	case strings.Contains(f.Err.Error(), "sealed"):
-		is = exit.Fault{Code: exit.Refused, Err: fmt.Errorf("an incident file is only looked at: %w", f.Err), Hint: exit.Hint("`millrace incident import` puts it into a `millrace dev` to go on from there")}
+		is = term.Fault{Code: term.ExitRefused, Err: fmt.Errorf("an incident file is only looked at: %w", f.Err), Hint: term.Hint("`millrace incident import` puts it into a `millrace dev` to go on from there")}
 	}
 	return &is
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/events/jet"
-	"millrace/internal/cli/exit"
+	"millrace/internal/cli/term"
 	"millrace/projections/view"
 	"millrace/service/client"
 	"millrace/task"
@@ -31,9 +31,9 @@ func (l *Latest) Task(a *App, sight func(context.Context, *client.Client) (Sight
 	return func(c *cobra.Command, args []string) error {
 		switch {
 		case l.Given() && len(args) > 0:
-			return exit.Misuse(c, "a task id and --job or --schedule: choose one")
+			return term.Misuse(c, "a task id and --job or --schedule: choose one")
 		case !l.Given() && len(args) == 0:
-			return exit.Misuse(c, "the task id is missing; or say --job NAME or --schedule NAME")
+			return term.Misuse(c, "the task id is missing; or say --job NAME or --schedule NAME")
 		case !l.Given():
 			return a.WithTask(func(ctx context.Context, cl *client.Client, id task.ID) error {
 				s, err := sight(ctx, cl)
@@ -74,7 +74,7 @@ func (a *App) latest(ctx context.Context, c *client.Client, s *Sight, l *Latest)
 	})
 	page, err := look(asking)
 	if errors.Is(err, jet.ErrNoService) {
-		return "", &exit.Fault{Code: exit.NoServer, Err: errors.New("it takes a millrace server to find the latest task, and none answers"), Hint: exit.Hint("give the task's id, or start `millrace server`")}
+		return "", &term.Fault{Code: term.ExitNoServer, Err: errors.New("it takes a millrace server to find the latest task, and none answers"), Hint: term.Hint("give the task's id, or start `millrace server`")}
 	}
 	if err != nil {
 		return "", err
@@ -87,7 +87,7 @@ func (a *App) latest(ctx context.Context, c *client.Client, s *Sight, l *Latest)
 		if s.Past != nil {
 			what += fmt.Sprintf(" as of sequence %d", s.Past.Seq)
 		}
-		return "", &exit.Fault{Code: exit.NotFound, Err: fmt.Errorf("there is no task of %s", what), Hint: exit.Hint("`millrace job ls` and `millrace schedule ls` list what there is")}
+		return "", &term.Fault{Code: term.ExitNotFound, Err: fmt.Errorf("there is no task of %s", what), Hint: term.Hint("`millrace job ls` and `millrace schedule ls` list what there is")}
 	}
 	return page.Tasks[0].ID, nil
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/events/jet"
-	"millrace/internal/cli/exit"
+	"millrace/internal/cli/term"
 	"millrace/service/client"
 	"millrace/task"
 )
@@ -24,7 +24,7 @@ func (a *App) WithTasks(do func(ctx context.Context, c *client.Client, ids []tas
 	return func(c *cobra.Command, args []string) error {
 		for _, arg := range args {
 			if err := PlausibleID(arg); err != nil {
-				return exit.Misuse(c, "%w", err)
+				return term.Misuse(c, "%w", err)
 			}
 		}
 		cl, err := a.Connect(c.Context())
@@ -70,9 +70,9 @@ func (a *App) TaskID(ctx context.Context, c *client.Client, arg string) (task.ID
 	var several *client.Ambiguous
 	switch {
 	case errors.Is(err, jet.ErrNoService):
-		return "", &exit.Fault{Code: exit.NoServer, Err: errors.New("it takes a millrace server to find a task by a part of its id, and none answers"), Hint: exit.Hint("give all 26 characters, or start `millrace server`")}
+		return "", &term.Fault{Code: term.ExitNoServer, Err: errors.New("it takes a millrace server to find a task by a part of its id, and none answers"), Hint: term.Hint("give all 26 characters, or start `millrace server`")}
 	case errors.As(err, &several):
-		return "", &exit.Fault{Code: exit.Usage, Err: err, Hint: exit.Hint("give more characters")}
+		return "", &term.Fault{Code: term.ExitUsage, Err: err, Hint: term.Hint("give more characters")}
 	}
 	return id, err
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/events/jet"
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
@@ -130,7 +129,7 @@ func (r *Reading[A]) Command(a *App) *cobra.Command {
 	c.RunE = func(c *cobra.Command, args []string) error {
 		name := strings.Join(args, "")
 		if err := r.check(name); err != nil {
-			return exit.Misuse(c, "%w", err)
+			return term.Misuse(c, "%w", err)
 		}
 		return a.Online(func(ctx context.Context, cl *client.Client, _ []string) error {
 			s, err := sight(ctx, cl)

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"millrace/events/jet"
-	"millrace/internal/cli/exit"
+	"millrace/internal/cli/term"
 	"millrace/service/client"
 )
 
@@ -18,7 +18,7 @@ import (
 // refuses a secret in an argument.
 func (c *Connection) options() (o client.Options, err error) {
 	refuse := func(what, instead string) error {
-		return &exit.Fault{Code: exit.Usage, Err: fmt.Errorf("%s, where every user of this machine can read it", what), Hint: exit.Hint("%s", instead)}
+		return &term.Fault{Code: term.ExitUsage, Err: fmt.Errorf("%s, where every user of this machine can read it", what), Hint: term.Hint("%s", instead)}
 	}
 	named := c.set.Changed
 	switch {
@@ -27,9 +27,9 @@ func (c *Connection) options() (o client.Options, err error) {
 	case jet.Nameless(c.server) != c.server:
 		return o, refuse("--server names a user or a token beside the address", "take that out and pass --user with --password-file, or --token-file; or set $NATS_URL")
 	case named("token-file") && (named("user") || named("password-file")):
-		return o, exit.MisuseOf(errors.New("--token-file does not go together with --user or --password-file"))
+		return o, term.MisuseOf(errors.New("--token-file does not go together with --user or --password-file"))
 	case c.Timeout <= 0:
-		return o, exit.MisuseOf(fmt.Errorf("--timeout is %v, want more than 0", c.Timeout))
+		return o, term.MisuseOf(fmt.Errorf("--timeout is %v, want more than 0", c.Timeout))
 	case c.user != "" && c.passwordFile == "" && os.Getenv("NATS_PASSWORD") == "" && os.Getenv("NATS_PASSWORD_FILE") == "":
 		return o, refuse("--user without a password names a token", "write the token into a file and pass --token-file FILE, or set $NATS_USER; the password of a user comes from --password-file FILE or $NATS_PASSWORD")
 	}

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"millrace/events/jet/definitions"
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
+	"millrace/internal/cli/term"
 	"millrace/service/client"
 	"millrace/task/node"
 	"millrace/task/value"
@@ -54,7 +54,7 @@ func OrMeant(err error, name string, names []string) error {
 	if meant == "" || meant == name { // it may exist now, and not then
 		return err
 	}
-	f := *exit.Of(err)
+	f := *term.FaultOf(err)
 	f.Err = fmt.Errorf("%w%s", err, settings.DidYouMean(meant))
 	return &f
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"millrace/internal/cli/exit"
+	"millrace/internal/cli/term"
 )
 
 // Tool is a program that is no part of the product: `millrace` starts it in its own place where it is
@@ -47,7 +47,7 @@ func (t Tool) Command(a *App) *cobra.Command {
 		Use: t.Name, Short: t.Short, DisableFlagParsing: true, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(c *cobra.Command, args []string) error {
 			if a.Inside != nil {
-				return exit.Misuse(c, "an incident file is only looked at, and %s looks at nothing", t.Name)
+				return term.Misuse(c, "an incident file is only looked at, and %s looks at nothing", t.Name)
 			}
 			return t.become(append([]string{t.Name}, args...))
 		},
@@ -90,7 +90,7 @@ func Product() (string, error) {
 		return find("millrace")
 	}
 	if _, err := exec.LookPath(path); err != nil {
-		return "", &exit.Fault{Code: exit.NotFound, Err: fmt.Errorf("$%s: %w", ProductEnv, err)}
+		return "", &term.Fault{Code: term.ExitNotFound, Err: fmt.Errorf("$%s: %w", ProductEnv, err)}
 	}
 	return path, nil
 }
@@ -105,8 +105,8 @@ func find(name string) (path string, err error) {
 		path, err = exec.LookPath(name)
 	}
 	if err != nil {
-		return "", &exit.Fault{Code: exit.NotFound, Err: fmt.Errorf("%s is not installed: it is neither beside this program nor in PATH", name),
-			Hint: exit.Hint("build it from a checkout with `go build -o DIR ./cmd/%s`, where DIR is the folder of this program or one of PATH", name)}
+		return "", &term.Fault{Code: term.ExitNotFound, Err: fmt.Errorf("%s is not installed: it is neither beside this program nor in PATH", name),
+			Hint: term.Hint("build it from a checkout with `go build -o DIR ./cmd/%s`, where DIR is the folder of this program or one of PATH", name)}
 	}
 	return path, nil
 }

@@ -16,7 +16,6 @@ import (
 	"millrace/events"
 	"millrace/events/jet/outputs"
 	"millrace/history/incident"
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
@@ -61,18 +60,18 @@ func (a *Commands) archive(ctx context.Context, name string, log bool) (*opened,
 	where := s.Archive
 	if name != "" {
 		if where, err = settings.ParseArchive(name); err != nil {
-			return nil, exit.MisuseOf(err)
+			return nil, term.MisuseOf(err)
 		}
 	}
 	if where == "" {
-		return nil, &exit.Fault{Code: exit.Usage, Err: errors.New("no archive is named, and the setting archive is off"), Hint: exit.Hint("name its folder, or nats")}
+		return nil, &term.Fault{Code: term.ExitUsage, Err: errors.New("no archive is named, and the setting archive is off"), Hint: term.Hint("name its folder, or nats")}
 	}
 	bucket, stored := settings.ArchiveBucket(where)
 	o := &opened{Place: incident.Folder(where), name: cmp.Or(name, where)}
 	if stored || log {
 		o.client, err = a.Connect(ctx)
 		t, bad := a.Target()
-		if err != nil && !stored && bad == nil && !t.Chosen() && exit.Of(err).Code == exit.NoServer {
+		if err != nil && !stored && bad == nil && !t.Chosen() && term.FaultOf(err).Code == term.ExitNoServer {
 			return o, nil // the archive stands alone
 		}
 		if err != nil {
@@ -105,7 +104,7 @@ func (o *opened) read(ctx context.Context) (found *incident.Archive, known bool,
 		return nil, false, missingPlace(err)
 	}
 	if len(found.Segments)+len(found.Faults) == 0 {
-		return nil, false, &exit.Fault{Code: exit.NotFound, Err: fmt.Errorf("%s has no segments", o.name)}
+		return nil, false, &term.Fault{Code: term.ExitNotFound, Err: fmt.Errorf("%s has no segments", o.name)}
 	}
 	known = slices.ContainsFunc(sealed, func(is task.HorizonSealed) bool {
 		return slices.ContainsFunc(found.Segments, func(s incident.Sealed) bool { return s.Digest == is.Digest })
@@ -115,7 +114,7 @@ func (o *opened) read(ctx context.Context) (found *incident.Archive, known bool,
 
 func missingPlace(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
-		return &exit.Fault{Code: exit.NotFound, Err: err, Hint: exit.Hint("a server with the setting archive makes it when its log forgets something for the first time")}
+		return &term.Fault{Code: term.ExitNotFound, Err: err, Hint: term.Hint("a server with the setting archive makes it when its log forgets something for the first time")}
 	}
 	return err
 }
@@ -214,7 +213,7 @@ func (a *Commands) sayFaults(found *incident.Archive) error {
 		a.Note("damaged: %s", faultText(f))
 	}
 	if len(found.Faults) > 0 {
-		return exit.With(damaged)
+		return term.ExitWith(damaged)
 	}
 	return nil
 }
@@ -351,7 +350,7 @@ be absent without being missed; one between others is missed by "millrace archiv
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if older.Given == (len(args) > 0) {
-			return exit.Misuse(c, "name segments, or give --older-than")
+			return term.Misuse(c, "name segments, or give --older-than")
 		}
 		is, err := a.archive(c.Context(), where, true)
 		if err != nil {
@@ -364,7 +363,7 @@ be absent without being missed; one between others is missed by "millrace archiv
 		}
 		for _, name := range args {
 			if _, found := there[name]; !found || !incident.IsSegment(name) {
-				return &exit.Fault{Code: exit.NotFound, Err: fmt.Errorf("%s has no segment %s", is.name, name)}
+				return &term.Fault{Code: term.ExitNotFound, Err: fmt.Errorf("%s has no segment %s", is.name, name)}
 			}
 		}
 		if older.Given {

@@ -16,9 +16,9 @@ import (
 	"millrace/history/incident"
 	"millrace/history/verify"
 	"millrace/internal/cli/connect"
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/serve"
 	"millrace/internal/cli/settings"
+	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
 	"millrace/projections/view"
 )
@@ -120,7 +120,7 @@ func (a *IncidentCommands) Archived(root *cobra.Command, args []string) {
 			case name == "":
 				return own(c, typed)
 			case !reads:
-				return exit.Misuse(c, "--archive is for commands that read the past, and %s does not", c.CommandPath())
+				return term.Misuse(c, "--archive is for commands that read the past, and %s does not", c.CommandPath())
 			}
 			return a.lookFurther(c.Context(), name, withoutFlag(args))
 		}
@@ -219,10 +219,10 @@ func (a *IncidentCommands) further(ctx context.Context, name, http string, code 
 		inside.Archive = true
 		return look(ctx, inside)
 	})
-	if faults := Of(a.App).sayFaults(p.Archive); err == nil && *code == exit.OK {
+	if faults := Of(a.App).sayFaults(p.Archive); err == nil && *code == term.ExitOK {
 		return faults // the answer may lack what the archive lacks
 	}
-	return errors.Join(err, exit.With(*code))
+	return errors.Join(err, term.ExitWith(*code))
 }
 
 // verifyPast checks an archive, and the promises over it and the log behind it. What lies before a part

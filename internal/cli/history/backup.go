@@ -15,9 +15,9 @@ import (
 	"millrace/events/jet/names"
 	"millrace/events/jet/request"
 	"millrace/events/jet/streams"
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/serve"
 	"millrace/internal/cli/settings"
+	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
 	"millrace/service/client"
 )
@@ -41,7 +41,7 @@ of "millrace server".`,
 	c.RunE = a.Online(func(ctx context.Context, cl *client.Client, args []string) error {
 		m, err := streams.Save(ctx, cl.Store().NC, args[0], wording.ThisBuild().Version, cl.Now, a.saySaved)
 		if errors.Is(err, streams.ErrOccupied) {
-			return &exit.Fault{Code: exit.Refused, Err: err, Hint: exit.Hint("name a folder that is not there yet; one without SHA256SUMS is a backup that was cut off, and can go")}
+			return &term.Fault{Code: term.ExitRefused, Err: err, Hint: term.Hint("name a folder that is not there yet; one without SHA256SUMS is a backup that was cut off, and can go")}
 		}
 		if err != nil {
 			return fmt.Errorf("%w; there is no backup", err)
@@ -83,7 +83,7 @@ On a NATS server with permissions this takes the user of "millrace server".`,
 			return err
 		}
 		if !check && dir == "" && !t.Chosen() {
-			return exit.Misuse(c, "--data is missing: a directory that `millrace server --data` or `millrace dev --data` is to go on with; or --server, for a NATS server that holds no Millrace")
+			return term.Misuse(c, "--data is missing: a directory that `millrace server --data` or `millrace dev --data` is to go on with; or --server, for a NATS server that holds no Millrace")
 		}
 		s, _, err := a.LoadSettings(nil, settings.Prod)
 		if err != nil {
@@ -92,9 +92,9 @@ On a NATS server with permissions this takes the user of "millrace server".`,
 		m, err := streams.ReadBackup(args[0])
 		switch {
 		case errors.Is(err, streams.ErrDamaged):
-			return &exit.Fault{Code: exit.Usage, Err: err, Hint: exit.Hint("nothing was written; take another backup")}
+			return &term.Fault{Code: term.ExitUsage, Err: err, Hint: term.Hint("nothing was written; take another backup")}
 		case errors.Is(err, fs.ErrNotExist):
-			return &exit.Fault{Code: exit.NotFound, Err: err, Hint: exit.Hint("`millrace backup DIR` writes a backup")}
+			return &term.Fault{Code: term.ExitNotFound, Err: err, Hint: term.Hint("`millrace backup DIR` writes a backup")}
 		case err != nil:
 			return err
 		}
@@ -120,15 +120,15 @@ On a NATS server with permissions this takes the user of "millrace server".`,
 		}
 		switch {
 		case errors.Is(err, streams.ErrThere):
-			return &exit.Fault{Code: exit.Refused, Err: fmt.Errorf("%s: %w", t.Name, err), Hint: exit.Hint("a backup goes into a server that has none: name a directory that is not there yet with --data, or a NATS server or account without Millrace, where no `millrace server` runs")}
+			return &term.Fault{Code: term.ExitRefused, Err: fmt.Errorf("%s: %w", t.Name, err), Hint: term.Hint("a backup goes into a server that has none: name a directory that is not there yet with --data, or a NATS server or account without Millrace, where no `millrace server` runs")}
 		case errors.Is(err, embed.ErrFilled), errors.Is(err, embed.ErrLocked):
-			return &exit.Fault{Code: exit.Refused, Err: err, Hint: exit.Hint("a backup goes into a server that has none: name a directory that is not there yet")}
+			return &term.Fault{Code: term.ExitRefused, Err: err, Hint: term.Hint("a backup goes into a server that has none: name a directory that is not there yet")}
 		case errors.As(err, new(*request.Denied)):
 			return err
 		case err != nil:
-			f := *exit.Of(err)
+			f := *term.FaultOf(err)
 			if f.Err != nil {
-				f.Err, f.Hint = fmt.Errorf("%w; nothing can open what is there", f.Err), exit.Hint("see to the reason, and run the same command again: it begins anew")
+				f.Err, f.Hint = fmt.Errorf("%w; nothing can open what is there", f.Err), term.Hint("see to the reason, and run the same command again: it begins anew")
 			}
 			return &f
 		}

@@ -9,7 +9,6 @@ import (
 
 	"millrace/events"
 	"millrace/internal/cli/connect"
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
@@ -67,11 +66,11 @@ func (a *Commands) eventsTail() *cobra.Command {
 	f.Flags(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if f.noFollow && f.follow && c.Flags().Changed("follow") {
-			return exit.Misuse(c, "--follow and --no-follow are both given; choose one")
+			return term.Misuse(c, "--follow and --no-follow are both given; choose one")
 		}
 		f.noFollow = f.noFollow || !f.follow
 		if _, err := f.wanted(""); err != nil {
-			return exit.Misuse(c, "%w", err)
+			return term.Misuse(c, "%w", err)
 		}
 		cl, err := a.Connect(c.Context())
 		if err != nil {
@@ -86,7 +85,7 @@ func (a *Commands) eventsTail() *cobra.Command {
 		}
 		wanted, err := f.wanted(about)
 		if err != nil {
-			return exit.Misuse(c, "%w", err)
+			return term.Misuse(c, "%w", err)
 		}
 		return connect.QuietEnd(c.Context(), a.tail(c.Context(), cl, &f, wanted))
 	}
@@ -228,7 +227,7 @@ func (a *Commands) Show() *cobra.Command {
 	c.RunE = func(c *cobra.Command, args []string) error {
 		seq, err := strconv.ParseUint(args[0], 10, 64)
 		if err != nil || seq == 0 {
-			return exit.Misuse(c, "%q is no sequence: want a number from 1 on", args[0])
+			return term.Misuse(c, "%q is no sequence: want a number from 1 on", args[0])
 		}
 		cl, err := a.Connect(c.Context())
 		if err != nil {
@@ -275,7 +274,7 @@ func (a *Commands) At(ctx context.Context, c *client.Client, seq uint64) (events
 	if err != nil {
 		return events.Record{}, err
 	}
-	missing := &exit.Fault{Code: exit.NotFound, Err: fmt.Errorf("no message in the log has the sequence %d; the last one is %d", seq, end)}
+	missing := &term.Fault{Code: term.ExitNotFound, Err: fmt.Errorf("no message in the log has the sequence %d; the last one is %d", seq, end)}
 	if seq > end {
 		return events.Record{}, missing
 	}

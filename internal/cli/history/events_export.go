@@ -6,8 +6,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/events"
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
+	"millrace/internal/cli/term"
 )
 
 func (a *Commands) eventsExport() *cobra.Command {
@@ -27,7 +27,7 @@ base64; one that is no event has error. "millrace verify --file" reads the expor
 	c.Flags().Uint64Var(&to, "to", 0, "end at this `sequence` (default: the end of the log now)")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if to > 0 && to < from {
-			return exit.Misuse(c, "--to %d is before --from %d", to, from)
+			return term.Misuse(c, "--to %d is before --from %d", to, from)
 		}
 		cl, err := a.Connect(c.Context())
 		if err != nil {

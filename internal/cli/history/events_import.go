@@ -14,9 +14,9 @@ import (
 	"millrace/events"
 	"millrace/events/jet/embed"
 	"millrace/events/jet/streams"
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/serve"
 	"millrace/internal/cli/settings"
+	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
 	"millrace/projections/view"
 )
@@ -50,7 +50,7 @@ An export has events only: what tasks have printed and produced, checkpoints, an
 			return err
 		}
 		if dir == "" && !t.Chosen() {
-			return exit.Misuse(c, "--data is missing: a directory that `millrace server --data` or `millrace dev --data` is to go on with; or --server, for a NATS server that holds no Millrace")
+			return term.Misuse(c, "--data is missing: a directory that `millrace server --data` or `millrace dev --data` is to go on with; or --server, for a NATS server that holds no Millrace")
 		}
 		s, _, err := a.LoadSettings(nil, settings.Dev)
 		if err != nil {
@@ -62,8 +62,8 @@ An export has events only: what tasks have printed and produced, checkpoints, an
 		}
 		defer file.Close()
 		if file.From > 1 {
-			return &exit.Fault{Code: exit.Refused, Err: fmt.Errorf("%s begins at #%d, and nothing can go on from a part of a log", file.Name, file.From),
-				Hint: exit.Hint("export the whole log: `millrace events export` without --from")}
+			return &term.Fault{Code: term.ExitRefused, Err: fmt.Errorf("%s begins at #%d, and nothing can go on from a part of a log", file.Name, file.From),
+				Hint: term.Hint("export the whole log: `millrace events export` without --from")}
 		}
 		layout := s.Layout()
 		layout.Import = file.Import
@@ -80,10 +80,10 @@ An export has events only: what tasks have printed and produced, checkpoints, an
 			to, still, err = serve.Of(a.App).Import(c.Context(), dir, s, reason, run, lay)
 		}
 		if errors.Is(err, streams.ErrThere) {
-			return &exit.Fault{Code: exit.Refused, Err: fmt.Errorf("%s: %w", t.Name, err), Hint: exit.Hint("a log goes into a server that has none: name a directory that is not there yet with --data, or a NATS server or account without Millrace")}
+			return &term.Fault{Code: term.ExitRefused, Err: fmt.Errorf("%s: %w", t.Name, err), Hint: term.Hint("a log goes into a server that has none: name a directory that is not there yet with --data, or a NATS server or account without Millrace")}
 		}
 		if errors.Is(err, embed.ErrFilled) || errors.Is(err, embed.ErrLocked) {
-			return &exit.Fault{Code: exit.Refused, Err: err, Hint: exit.Hint("a log goes into a server that has none: name a directory that is not there yet, and start the server with it")}
+			return &term.Fault{Code: term.ExitRefused, Err: err, Hint: term.Hint("a log goes into a server that has none: name a directory that is not there yet, and start the server with it")}
 		}
 		if err != nil {
 			return err
@@ -126,7 +126,7 @@ func OpenExport(name string, in io.Reader) (x *Export, err error) {
 	if name == "-" {
 		x, err = copied(in)
 	} else if file, wrong := os.Open(name); wrong != nil {
-		return nil, &exit.Fault{Code: exit.NotFound, Err: wrong, Hint: exit.Hint("`millrace events export > FILE` writes an export")}
+		return nil, &term.Fault{Code: term.ExitNotFound, Err: wrong, Hint: term.Hint("`millrace events export > FILE` writes an export")}
 	} else {
 		x = &Export{File: file, Name: filepath.Base(name)}
 	}
@@ -135,7 +135,7 @@ func OpenExport(name string, in io.Reader) (x *Export, err error) {
 	}
 	if err := x.check(); err != nil {
 		x.Close()
-		return nil, &exit.Fault{Code: exit.Usage, Err: fmt.Errorf("%s: %w", x.Name, err)}
+		return nil, &term.Fault{Code: term.ExitUsage, Err: fmt.Errorf("%s: %w", x.Name, err)}
 	}
 	return x, nil
 }

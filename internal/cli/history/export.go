@@ -15,8 +15,8 @@ import (
 	"millrace/events"
 	"millrace/history/incident"
 	"millrace/internal/cli/connect"
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
+	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
 	"millrace/projections/view"
 	"millrace/service/client"
@@ -57,9 +57,9 @@ key is not stored: within the file, equal values have equal hashes. "millrace in
 	c.RunE = func(c *cobra.Command, args []string) error {
 		switch {
 		case f.around == "":
-			return exit.Misuse(c, "--around is missing: a task's id, or a moment")
+			return term.Misuse(c, "--around is missing: a task's id, or a moment")
 		case f.window < 0:
-			return exit.Misuse(c, "--window is %v, want a time of at least 0", f.window)
+			return term.Misuse(c, "--window is %v, want a time of at least 0", f.window)
 		}
 		cl, err := a.Connect(c.Context())
 		if err != nil {
@@ -81,7 +81,7 @@ func (a *IncidentCommands) center(ctx context.Context, cl *client.Client, f *exp
 		return "", m, nil
 	}
 	if err := connect.PlausibleID(f.around); err != nil {
-		return "", m, &exit.Fault{Code: exit.Usage, Err: fmt.Errorf("--around: %q is no task's id, and no moment: %w", f.around, bad)}
+		return "", m, &term.Fault{Code: term.ExitUsage, Err: fmt.Errorf("--around: %q is no task's id, and no moment: %w", f.around, bad)}
 	}
 	id, err = a.TaskID(ctx, cl, f.around)
 	return id, view.Moment{}, err
@@ -100,7 +100,7 @@ func (a *IncidentCommands) either(ctx context.Context, cl *client.Client, text s
 		return "", m, err
 	}
 	if err = view.Unclear(text, id, m.Seq <= last); err != nil {
-		return "", m, &exit.Fault{Code: exit.Usage, Err: fmt.Errorf("--around: %w", err)}
+		return "", m, &term.Fault{Code: term.ExitUsage, Err: fmt.Errorf("--around: %w", err)}
 	}
 	return id, view.Moment{}, nil
 }
@@ -156,7 +156,7 @@ func (a *IncidentCommands) write(ctx context.Context, cl *client.Client, f *expo
 	out := &fresh{name: name, stdout: a.Out}
 	done, err := inspect.Write(ctx, log{a, cl}, wish, out)
 	if errors.Is(err, inspect.ErrBefore) || errors.Is(err, view.ErrNotYet) {
-		err = &exit.Fault{Code: exit.NotFound, Err: fmt.Errorf("--around: %w", err)}
+		err = &term.Fault{Code: term.ExitNotFound, Err: fmt.Errorf("--around: %w", err)}
 	}
 	if out.name == "" {
 		out.name = inspect.FileName(&done)
@@ -211,7 +211,7 @@ func (f *fresh) Write(b []byte) (int, error) {
 }
 
 func (f *fresh) taken() error {
-	return &exit.Fault{Code: exit.Refused, Err: fmt.Errorf("%s is there already", f.name), Hint: exit.Hint("name another file")}
+	return &term.Fault{Code: term.ExitRefused, Err: fmt.Errorf("%s is there already", f.name), Hint: term.Hint("name another file")}
 }
 
 // close puts the file in its place, unless there is an error.

@@ -13,7 +13,7 @@ import (
 	"millrace/events"
 	"millrace/history/incident"
 	"millrace/history/replay"
-	"millrace/internal/cli/exit"
+	"millrace/internal/cli/term"
 	"millrace/projections/view"
 	"millrace/service/inspect"
 )
@@ -22,7 +22,7 @@ import (
 func (a *Commands) between(c *cobra.Command, from, until string) (span [2]view.Moment, err error) {
 	for i, text := range []string{from, until} {
 		if span[i], err = view.ParseMoment(text, a.Now().Local()); err != nil {
-			return span, exit.Misuse(c, "%s: %w", []string{"--from", "--until"}[i], err)
+			return span, term.Misuse(c, "%s: %w", []string{"--from", "--until"}[i], err)
 		}
 	}
 	return span, nil
@@ -50,7 +50,7 @@ func (a *Commands) open(name string, bound inspect.Bound) (*text, error) {
 	} else {
 		file, err := os.Open(name)
 		if err != nil {
-			return nil, &exit.Fault{Code: exit.NotFound, Err: err, Hint: exit.Hint("`millrace events export > FILE` writes an export, `millrace incident export FILE` an incident file")}
+			return nil, &term.Fault{Code: term.ExitNotFound, Err: err, Hint: term.Hint("`millrace events export > FILE` writes an export, `millrace incident export FILE` an incident file")}
 		}
 		in, t.shut = file, func() { _ = file.Close() }
 	}
@@ -58,7 +58,7 @@ func (a *Commands) open(name string, bound inspect.Bound) (*text, error) {
 	beginning, err := t.Peek(ahead)
 	if err != nil && !errors.Is(err, io.EOF) {
 		t.shut()
-		return nil, &exit.Fault{Code: exit.NotFound, Err: err}
+		return nil, &term.Fault{Code: term.ExitNotFound, Err: err}
 	}
 	t.incident = incident.Is(beginning)
 	return t, nil
@@ -66,9 +66,9 @@ func (a *Commands) open(name string, bound inspect.Bound) (*text, error) {
 
 // neither is the error of a file that is neither an export nor an incident file.
 func (t *text) neither() error {
-	return &exit.Fault{
-		Code: exit.Usage, Err: fmt.Errorf("%s is neither an export of the log nor an incident file", t.name),
-		Hint: exit.Hint("`millrace events export > FILE` writes an export, `millrace incident export FILE` an incident file"),
+	return &term.Fault{
+		Code: term.ExitUsage, Err: fmt.Errorf("%s is neither an export of the log nor an incident file", t.name),
+		Hint: term.Hint("`millrace events export > FILE` writes an export, `millrace incident export FILE` an incident file"),
 	}
 }
 
@@ -152,7 +152,7 @@ func nothing(span *replay.Span, name string) error {
 	if span.Last() == 0 {
 		err = fmt.Errorf("%s has no messages", name)
 	}
-	return &exit.Fault{Code: exit.Usage, Err: err}
+	return &term.Fault{Code: term.ExitUsage, Err: err}
 }
 
 // mostGaps is how many gaps of a file replay names.

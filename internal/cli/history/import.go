@@ -8,9 +8,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/events/jet/embed"
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/serve"
 	"millrace/internal/cli/settings"
+	"millrace/internal/cli/term"
 	"millrace/projections/view"
 	"millrace/service/inspect"
 )
@@ -38,7 +38,7 @@ waiting tasks run, with the commands of the file, on this machine.`,
 	c.Flags().BoolVar(&run, "run", false, "pause nothing: schedules and waiting tasks go on as soon as a server and a worker do")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if dir == "" {
-			return exit.Misuse(c, "--data is missing: a directory that `millrace dev --data` is to go on with")
+			return term.Misuse(c, "--data is missing: a directory that `millrace dev --data` is to go on with")
 		}
 		f, err := readIncident(args[0], bound)
 		if err != nil {
@@ -46,7 +46,7 @@ waiting tasks run, with the commands of the file, on this machine.`,
 		}
 		if len(f.Missing) > 0 {
 			a.sayMissing(f)
-			return &exit.Fault{Code: exit.Refused, Err: fmt.Errorf("something is missing in %s, and nothing can go on from there", args[0]), Hint: exit.Hint("`millrace incident open` shows what is whole")}
+			return &term.Fault{Code: term.ExitRefused, Err: fmt.Errorf("something is missing in %s, and nothing can go on from there", args[0]), Hint: term.Hint("`millrace incident open` shows what is whole")}
 		}
 		s, _, err := a.LoadSettings(nil, settings.Dev)
 		if err != nil {
@@ -57,7 +57,7 @@ waiting tasks run, with the commands of the file, on this machine.`,
 			return to, err
 		})
 		if errors.Is(err, embed.ErrFilled) || errors.Is(err, embed.ErrLocked) {
-			return &exit.Fault{Code: exit.Refused, Err: err, Hint: exit.Hint("name a directory that is not there yet")}
+			return &term.Fault{Code: term.ExitRefused, Err: err, Hint: term.Hint("name a directory that is not there yet")}
 		}
 		if err != nil {
 			return unfit(args[0], err)

@@ -19,7 +19,6 @@ import (
 	"millrace/events/jet/embed"
 	"millrace/history/incident"
 	"millrace/internal/cli/connect"
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/serve"
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/term"
@@ -44,10 +43,10 @@ place of 0.`,
   millrace incident open crash.mri`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return exit.Misuse(c, "file is missing")
+				return term.Misuse(c, "file is missing")
 			}
 			if len(args) > 1 && c.ArgsLenAtDash() != 1 {
-				return exit.Misuse(c, "%q is too much: write -- before the command", args[1])
+				return term.Misuse(c, "%q is too much: write -- before the command", args[1])
 			}
 			return nil
 		},
@@ -71,10 +70,10 @@ func (a *IncidentCommands) look(ctx context.Context, name string, bound inspect.
 		}
 		return a.prompt(ctx, inside)
 	})
-	if err == nil && code == exit.OK && of.Missing != nil {
+	if err == nil && code == term.ExitOK && of.Missing != nil {
 		code = damaged // the answer may lack what the file lacks
 	}
-	return errors.Join(err, exit.With(code))
+	return errors.Join(err, term.ExitWith(code))
 }
 
 // fileFlag is the name of the flag that names a file in place of a server.
@@ -185,7 +184,7 @@ func (a *IncidentCommands) inside(ctx context.Context, name string, lay layer, f
 func unfit(name string, err error) error {
 	err = fmt.Errorf("%s: %w", name, err)
 	if errors.Is(err, errNone) || errors.Is(err, embed.ErrNoMessage) {
-		err = &exit.Fault{Code: exit.Usage, Err: err}
+		err = &term.Fault{Code: term.ExitUsage, Err: err}
 	}
 	return err
 }
@@ -257,7 +256,7 @@ func (a *IncidentCommands) prompt(ctx context.Context, inside *connect.Inside) e
 		code = a.run(ctx, inside, args, strings.NewReader(""), a.Out, a.Errs)
 	}
 	if code != 0 {
-		return exit.With(code)
+		return term.ExitWith(code)
 	}
 	return lines.Err()
 }

@@ -15,7 +15,6 @@ import (
 	"millrace/history/incident"
 	"millrace/history/replay"
 	"millrace/internal/cli/connect"
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
@@ -88,7 +87,7 @@ or unreadable; you can step through its intact parts.`,
 	c.RunE = func(c *cobra.Command, args []string) error {
 		focus, err := f.looksAt()
 		if err != nil {
-			return exit.Misuse(c, "%w", err)
+			return term.Misuse(c, "%w", err)
 		}
 		span, err := a.between(c, f.from, f.until)
 		if err != nil {
@@ -97,17 +96,17 @@ or unreadable; you can step through its intact parts.`,
 		file := strings.Join(args, "")
 		if c.Flags().Changed("with") {
 			if f.from != "" || len(f.commands) > 0 || f.plain || focus.Kind != "" && f.focus[0] == "" {
-				return exit.Misuse(c, "--with goes with --task and --until alone")
+				return term.Misuse(c, "--with goes with --task and --until alone")
 			}
 			return a.rerun(c.Context(), &f, file, span[1])
 		}
 		if file == "-" && len(f.commands) == 0 {
-			return exit.Misuse(c, "stdin is the export: give commands with -c")
+			return term.Misuse(c, "stdin is the export: give commands with -c")
 		}
 		for _, line := range f.commands {
 			for _, do := range replay.Split(line) {
 				if err := replay.Known(do); err != nil {
-					return exit.Misuse(c, "-c: %w", err)
+					return term.Misuse(c, "-c: %w", err)
 				}
 			}
 		}
@@ -168,7 +167,7 @@ func (a *Commands) replay(ctx context.Context, f *replayFlags, file string, focu
 		Time: func(text string, near time.Time) (time.Time, error) { return view.ParseTime(text, near.Local()) },
 	})
 	if err != nil {
-		return &exit.Fault{Code: exit.NotFound, Err: err}
+		return &term.Fault{Code: term.ExitNotFound, Err: err}
 	}
 	var found bool
 	if len(f.commands) == 0 && !f.JSON() && !f.plain && a.Fullscreen() {
@@ -183,9 +182,9 @@ func (a *Commands) replay(ctx context.Context, f *replayFlags, file string, focu
 	case err != nil:
 		return err
 	case len(span.Gaps()) > 0:
-		return exit.With(replayDamaged)
+		return term.ExitWith(replayDamaged)
 	case !found:
-		return exit.With(replayNone)
+		return term.ExitWith(replayNone)
 	}
 	return nil
 }
@@ -283,7 +282,7 @@ func (a *Commands) play(ctx context.Context, x *replay.Session, span *replay.Spa
 				fmt.Fprintln(a.Errs, term.Printable(err.Error()))
 				return false, nil
 			case err != nil:
-				return true, &exit.Fault{Code: exit.Usage, Err: fmt.Errorf("%s: %w", command, err)}
+				return true, &term.Fault{Code: term.ExitUsage, Err: fmt.Errorf("%s: %w", command, err)}
 			case answer.Quit:
 				return true, nil
 			}

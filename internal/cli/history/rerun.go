@@ -14,7 +14,6 @@ import (
 
 	"millrace/events"
 	"millrace/internal/cli/connect"
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
@@ -48,7 +47,7 @@ func (a *Commands) rerun(ctx context.Context, f *replayFlags, file string, until
 		err = errors.New("it names no program")
 	}
 	if err != nil {
-		return exit.MisuseOf(fmt.Errorf("--with: %w", err))
+		return term.MisuseOf(fmt.Errorf("--with: %w", err))
 	}
 	log, err := a.recorded(ctx, f, file, until)
 	if err != nil {
@@ -68,7 +67,7 @@ func (a *Commands) rerun(ctx context.Context, f *replayFlags, file string, until
 		log.Endings = slices.DeleteFunc(log.Endings, func(e rerun.Ending) bool { return e.Task != id })
 	}
 	if len(log.Endings) == 0 {
-		return &exit.Fault{Code: exit.NotFound, Err: errors.New("there is no task of a function whose last attempt has ended by itself")}
+		return &term.Fault{Code: term.ExitNotFound, Err: errors.New("there is no task of a function whose last attempt has ended by itself")}
 	}
 	is := rerunReport{Left: map[string]int{}}
 	for i := range log.Endings {
@@ -89,7 +88,7 @@ func (a *Commands) rerun(ctx context.Context, f *replayFlags, file string, until
 	case err != nil:
 		return err
 	case is.Tasks == 0:
-		return &exit.Fault{Code: exit.NotFound, Err: fmt.Errorf("no worker of the program has one of the functions %s", strings.Join(slices.Sorted(maps.Keys(is.Left)), ", "))}
+		return &term.Fault{Code: term.ExitNotFound, Err: fmt.Errorf("no worker of the program has one of the functions %s", strings.Join(slices.Sorted(maps.Keys(is.Left)), ", "))}
 	case f.JSON():
 		err = a.WriteJSON(is)
 	case differs != "":
@@ -103,7 +102,7 @@ func (a *Commands) rerun(ctx context.Context, f *replayFlags, file string, until
 		}
 	}
 	if err == nil && differs != "" {
-		err = exit.With(replayNone)
+		err = term.ExitWith(replayNone)
 	}
 	return err
 }
@@ -135,7 +134,7 @@ func (a *Commands) runBeside(ctx context.Context, log *rerun.Log, words []string
 	defer end()
 	wait, err := a.Beside(running, words, rerun.Variable+"="+at)
 	if err != nil {
-		return &exit.Fault{Code: exit.NotFound, Err: fmt.Errorf("--with: %w", err)}
+		return &term.Fault{Code: term.ExitNotFound, Err: fmt.Errorf("--with: %w", err)}
 	}
 	late := time.AfterFunc(10*time.Second, func() {
 		a.Note("no worker of the program has asked for tasks yet, which it does where the program calls Work: still waiting for that")

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/history/incident"
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
@@ -50,7 +49,7 @@ Ends with 3 if something is missing, else with 0.`,
 			err = a.Print(table(f))
 		}
 		if err == nil && len(f.Missing) > 0 {
-			return exit.With(damaged)
+			return term.ExitWith(damaged)
 		}
 		return err
 	}
@@ -68,7 +67,7 @@ func readIncident(name string, bound inspect.Bound) (*incident.File, error) {
 }
 
 func noFile(err error) error {
-	return &exit.Fault{Code: exit.NotFound, Err: err, Hint: exit.Hint("`millrace incident export` writes an incident file")}
+	return &term.Fault{Code: term.ExitNotFound, Err: err, Hint: term.Hint("`millrace incident export` writes an incident file")}
 }
 
 func table(f *incident.File) term.Table {

@@ -19,7 +19,6 @@ import (
 	"millrace/events/jet/streams"
 	"millrace/history/verify"
 	"millrace/internal/cli/connect"
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
@@ -130,7 +129,7 @@ safe to upgrade, and what to do if not. Ends with 0 if it is, and with 1 if not.
 		if err := a.printUpgrade(r, o.JSON()); err != nil || r.Safe {
 			return err
 		}
-		return exit.With(exit.Error)
+		return term.ExitWith(term.ExitError)
 	}
 	return c
 }
@@ -202,7 +201,7 @@ func (a *Commands) checkSegments(ctx context.Context, c *upgradeCheck, name stri
 	}
 	defer is.close()
 	found, _, err := is.read(ctx)
-	if f := exit.Of(err); f != nil && f.Code == exit.NotFound {
+	if f := term.FaultOf(err); f != nil && f.Code == term.ExitNotFound {
 		c.found(checkNote, "", err.Error())
 		return nil
 	}

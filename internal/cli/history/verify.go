@@ -18,7 +18,6 @@ import (
 	"millrace/history/incident"
 	"millrace/history/verify"
 	"millrace/internal/cli/connect"
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/term"
 	"millrace/projections/view"
@@ -118,9 +117,9 @@ time; in a file, or up to --to, at the time of its last message.`,
 // unknown reports that nothing could be checked: in the line for a monitoring system, which is on
 // stdout, or in JSON there and in words on stderr.
 func (a *Commands) unknown(f *verifyFlags, err error) error {
-	why := exit.Of(err)
+	why := term.FaultOf(err)
 	if why.Err == nil {
-		why = &exit.Fault{Err: errors.New("interrupted")}
+		why = &term.Fault{Err: errors.New("interrupted")}
 	}
 	said := why.Err
 	// Figures follow a |.
@@ -131,7 +130,7 @@ func (a *Commands) unknown(f *verifyFlags, err error) error {
 		fmt.Fprintln(a.Out, summary)
 		said = nil
 	}
-	return &exit.Fault{Code: verifyUnknown, Err: said, Hint: why.Hint}
+	return &term.Fault{Code: verifyUnknown, Err: said, Hint: why.Hint}
 }
 
 func (a *Commands) verify(c *cobra.Command, f *verifyFlags) (*certificate, error) {
@@ -142,18 +141,18 @@ func (a *Commands) verify(c *cobra.Command, f *verifyFlags) (*certificate, error
 	for _, name := range f.rules {
 		rule, err := verify.ParseRule(strings.TrimSpace(name))
 		if err != nil {
-			return nil, exit.Misuse(c, "--rule: %w", err)
+			return nil, term.Misuse(c, "--rule: %w", err)
 		}
 		cfg.Rules = append(cfg.Rules, rule)
 	}
 	if f.to > 0 && f.to < f.from {
-		return nil, exit.Misuse(c, "--to %d is before --from %d", f.to, f.from)
+		return nil, term.Misuse(c, "--to %d is before --from %d", f.to, f.from)
 	}
 	var now time.Time
 	var err error
 	if f.now != "" {
 		if now, err = view.ParsePast(f.now, a.Now()); err != nil {
-			return nil, exit.Misuse(c, "--now: %w", err)
+			return nil, term.Misuse(c, "--now: %w", err)
 		}
 	}
 	if cfg.Acknowledged, err = readAcknowledged(f.acknowledged); err != nil {
@@ -176,7 +175,7 @@ func rulesOf(s *settings.Values, cfg *verify.Config) {
 
 // ofSpan is why an incident file is not verified.
 func ofSpan() error {
-	return &exit.Fault{Code: exit.Refused, Err: errors.New("an incident file holds only what lived in its span: what was left out would count as broken")}
+	return &term.Fault{Code: term.ExitRefused, Err: errors.New("an incident file holds only what lived in its span: what was left out would count as broken")}
 }
 
 func (a *Commands) verifyFile(f *verifyFlags, cfg verify.Config, now time.Time) (*certificate, error) {
@@ -189,7 +188,7 @@ func (a *Commands) verifyFile(f *verifyFlags, cfg verify.Config, now time.Time) 
 	if f.file != "-" {
 		file, err := os.Open(f.file)
 		if err != nil {
-			return nil, &exit.Fault{Code: exit.NotFound, Err: err, Hint: exit.Hint("`millrace events export > FILE` writes an export")}
+			return nil, &term.Fault{Code: term.ExitNotFound, Err: err, Hint: term.Hint("`millrace events export > FILE` writes an export")}
 		}
 		defer file.Close()
 		in = file
@@ -247,7 +246,7 @@ func (f *verifyFlags) certify(r *verify.Report) (*certificate, error) {
 	if span {
 		what += " from --from to --to"
 	}
-	return nil, &exit.Fault{Code: exit.NotFound, Err: fmt.Errorf("there are no messages in %s", what)}
+	return nil, &term.Fault{Code: term.ExitNotFound, Err: fmt.Errorf("there are no messages in %s", what)}
 }
 
 func (a *Commands) verifyLive(ctx context.Context, f *verifyFlags, cfg verify.Config, now time.Time) (*certificate, error) {
@@ -399,7 +398,7 @@ func readAcknowledged(path string) ([]task.ID, error) {
 	}
 	file, err := os.Open(path)
 	if err != nil {
-		return nil, &exit.Fault{Code: exit.NotFound, Err: fmt.Errorf("--acknowledged: %w", err)}
+		return nil, &term.Fault{Code: term.ExitNotFound, Err: fmt.Errorf("--acknowledged: %w", err)}
 	}
 	defer file.Close()
 	ids := []task.ID{}
@@ -411,7 +410,7 @@ func readAcknowledged(path string) ([]task.ID, error) {
 		}
 		id, err := task.ParseID(line)
 		if err != nil {
-			return nil, &exit.Fault{Code: exit.Usage, Err: fmt.Errorf("--acknowledged: line %d of %s: %w", n, path, err)}
+			return nil, &term.Fault{Code: term.ExitUsage, Err: fmt.Errorf("--acknowledged: line %d of %s: %w", n, path, err)}
 		}
 		ids = append(ids, id)
 	}

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"millrace/history/verify"
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
 )
@@ -51,7 +50,7 @@ func (a *Commands) printCertificate(c *certificate, asJSON bool) error {
 	} else if err := a.Print(certificateTable(c)); err != nil {
 		return err
 	}
-	return exit.With(slices.Index(verifyWords[:], c.Status))
+	return term.ExitWith(slices.Index(verifyWords[:], c.Status))
 }
 
 func certificateTable(c *certificate) term.Table {

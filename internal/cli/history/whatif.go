@@ -15,7 +15,6 @@ import (
 	"millrace/history/incident"
 	"millrace/history/whatif"
 	"millrace/internal/cli/connect"
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
@@ -82,13 +81,13 @@ missing or damaged: the rest is judged. docs/history.md has more.`,
 	c.RunE = func(c *cobra.Command, args []string) error {
 		switch {
 		case f.only != (whatif.Only{}) && len(f.sets) == 0:
-			return exit.Misuse(c, "--job and --schedule bound what --set changes: give --set, too")
+			return term.Misuse(c, "--job and --schedule bound what --set changes: give --set, too")
 		case f.limit < 0:
-			return exit.Misuse(c, "--limit is %d, want 0 or more", f.limit)
+			return term.Misuse(c, "--limit is %d, want 0 or more", f.limit)
 		}
 		other, err := whatif.Parse(f.sets, f.only)
 		if err != nil {
-			return exit.Misuse(c, "--set %w", err)
+			return term.Misuse(c, "--set %w", err)
 		}
 		span, err := a.between(c, f.from, f.until)
 		if err != nil {
@@ -100,7 +99,7 @@ missing or damaged: the rest is judged. docs/history.md has more.`,
 		q := whatif.Question{Config: whatif.Config{Other: other}, Only: f.only, Since: span[0], Simulate: f.simulate}
 		is, err := a.whatif(ctx, strings.Join(args, ""), f.bound, q, span[1])
 		if errors.Is(err, whatif.ErrIdle) {
-			err = &exit.Fault{Code: exit.NotFound, Err: err}
+			err = &term.Fault{Code: term.ExitNotFound, Err: err}
 		}
 		for _, d := range is.damaged {
 			a.Note("damaged: %s", d)
@@ -120,9 +119,9 @@ missing or damaged: the rest is judged. docs/history.md has more.`,
 		case err != nil:
 			return err
 		case len(is.Mistakes) > 0:
-			return exit.With(whatifMistake)
+			return term.ExitWith(whatifMistake)
 		case is.holes:
-			return exit.With(whatifDamaged)
+			return term.ExitWith(whatifDamaged)
 		}
 		return nil
 	}
@@ -210,7 +209,7 @@ func whatifExport(in *text, q whatif.Question, until view.Moment) (*whatif.Repor
 	if err != nil {
 		return nil, err
 	}
-	partial := &exit.Fault{Code: exit.Refused, Err: errors.New("the export does not begin with the log: what its decisions were made by is not there")}
+	partial := &term.Fault{Code: term.ExitRefused, Err: errors.New("the export does not begin with the log: what its decisions were made by is not there")}
 	if r.Header().From > 1 {
 		return nil, partial
 	}
@@ -220,7 +219,7 @@ func whatifExport(in *text, q whatif.Question, until view.Moment) (*whatif.Repor
 		record, err := r.Next()
 		switch {
 		case errors.Is(err, io.EOF) && j.Last() == 0:
-			return nil, &exit.Fault{Code: exit.Usage, Err: fmt.Errorf("there are no messages in %s", in.name)}
+			return nil, &term.Fault{Code: term.ExitUsage, Err: fmt.Errorf("there are no messages in %s", in.name)}
 		case errors.Is(err, io.EOF) || err == nil && behind(until, &record):
 			return j.Report()
 		case err != nil && j.Last() == 0 && isNone(r):

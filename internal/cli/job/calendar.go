@@ -8,8 +8,8 @@ import (
 	"millrace/events"
 	"millrace/events/jet/definitions"
 	"millrace/internal/cli/connect"
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
+	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
 	"millrace/projections/view"
 	"millrace/service/client"
@@ -41,7 +41,7 @@ func (a *Commands) calendarApply() *cobra.Command {
 			return cl.ApplyCalendar(ctx, is, seen...)
 		},
 		read: func(c *cobra.Command, paths []string) ([]settings.FileOf[schedule.Calendar], error) {
-			return settings.ReadFiles(a.In, c, paths, jobfile.ParseCalendars, "calendar", exit.Hint("docs/calendars.md says what a calendar may hold"), name)
+			return settings.ReadFiles(a.In, c, paths, jobfile.ParseCalendars, "calendar", term.Hint("docs/calendars.md says what a calendar may hold"), name)
 		},
 	})
 }

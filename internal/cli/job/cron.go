@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/events/jet/definitions"
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
@@ -72,14 +71,14 @@ prints the crontab whose lines ping them (millrace ping); comments in it say whi
 		r.System = r.System || !c.Flags().Changed("system") && (source == "/etc/crontab" || strings.HasPrefix(source, "/etc/cron.d/"))
 		if r.Zone == "" {
 			if r.Zone = localZone(); r.Zone == "" {
-				return exit.Misuse(c, "the zone of this machine has no name here: say it with --timezone, as Europe/Berlin")
+				return term.Misuse(c, "the zone of this machine has no name here: say it with --timezone, as Europe/Berlin")
 			}
 		}
 		if _, err := time.LoadLocation(r.Zone); err != nil || r.Zone == "Local" {
-			return exit.Misuse(c, "--timezone is %q, want an IANA name such as Europe/Berlin", r.Zone)
+			return term.Misuse(c, "--timezone is %q, want an IANA name such as Europe/Berlin", r.Zone)
 		}
 		if !watch && (g.grace.Given || g.most.Given) {
-			return exit.Misuse(c, "--grace and --max are of --monitors")
+			return term.Misuse(c, "--grace and --max are of --monitors")
 		}
 		lines, pings := jobfile.ReadCrontab(text, r), ""
 		if watch {

@@ -13,7 +13,6 @@ import (
 	"millrace/events"
 	"millrace/events/jet/definitions"
 	"millrace/internal/cli/connect"
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/task"
 	"millrace/internal/cli/term"
@@ -68,7 +67,7 @@ with "-", those from stdin. If any file is wrong, nothing is stored.`,
 			return err
 		}
 		if n := countOf(read); seen.Given && n != 1 {
-			return exit.Misuse(c, "--if-revision is for one %s, and there are %d", k.what, n)
+			return term.Misuse(c, "--if-revision is for one %s, and there are %d", k.what, n)
 		}
 		cl, err := a.Connect(c.Context())
 		if err != nil {

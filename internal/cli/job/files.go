@@ -10,7 +10,6 @@ import (
 
 	"millrace/events/jet/definitions"
 	"millrace/internal/cli/connect"
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
@@ -238,7 +237,7 @@ they differ, and other files stay.`,
 	c.Flags().BoolVar(&into, "into", false, "the folder may hold other files")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if entries, err := os.ReadDir(args[1]); err == nil && len(entries) > 0 && !into {
-			return &exit.Fault{Code: exit.Refused, Err: fmt.Errorf("%s is not empty", args[1]), Hint: exit.Hint("--into writes to it nevertheless")}
+			return &term.Fault{Code: term.ExitRefused, Err: fmt.Errorf("%s is not empty", args[1]), Hint: term.Hint("--into writes to it nevertheless")}
 		}
 		cl, err := a.Connect(c.Context())
 		if err != nil {
@@ -280,7 +279,7 @@ func (a *Commands) filesVerify() *cobra.Command {
 			}
 		}
 		if err == nil && len(problems) > 0 {
-			return &exit.Fault{Code: exit.Error, Err: fmt.Errorf("%s is damaged: %s cannot be read", ref, wording.Plural(len(problems), "file")), Hint: exit.Hint("`millrace files push` of the same folder stores what is missing; what is wrong in the store has to be removed there first")}
+			return &term.Fault{Code: term.ExitError, Err: fmt.Errorf("%s is damaged: %s cannot be read", ref, wording.Plural(len(problems), "file")), Hint: term.Hint("`millrace files push` of the same folder stores what is missing; what is wrong in the store has to be removed there first")}
 		}
 		return err
 	})
@@ -305,7 +304,7 @@ to learn which tasks have not ended.`,
 	o.Flags(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if c.Flags().Changed("keep") && s.Versions < 1 {
-			return exit.Misuse(c, "--keep is %d, want 1 or more", s.Versions)
+			return term.Misuse(c, "--keep is %d, want 1 or more", s.Versions)
 		}
 		s.OlderThan, s.Artifacts = value.Duration(older.D), value.Duration(artifacts.D)
 		cl, err := a.Connect(c.Context())

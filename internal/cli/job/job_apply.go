@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/events/jet/definitions"
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
+	"millrace/internal/cli/term"
 	"millrace/internal/cli/verb"
 	"millrace/service/client"
 	"millrace/task"
@@ -82,7 +82,7 @@ func (p *jobApplier) sourceOf(path string) string {
 // before checks the schedules of all jobs, and whom they follow, asks about what is to be removed, and pushes files.
 func (p *jobApplier) before(c *cobra.Command, cl *client.Client, read []settings.FileOf[job.Job], paths []string, asJSON bool) (end func(context.Context) ([]string, error), err error) {
 	if p.prune && p.source == "" && slices.Contains(paths, "-") {
-		return nil, exit.Misuse(c, "--prune cannot know which jobs came from stdin before: name them with --source")
+		return nil, term.Misuse(c, "--prune cannot know which jobs came from stdin before: name them with --source")
 	}
 	asking, cancel := p.Asking(c.Context())
 	defer cancel()

@@ -5,8 +5,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
@@ -17,7 +15,7 @@ import (
 )
 
 func (a *Commands) readJobs(c *cobra.Command, paths []string) ([]settings.FileOf[job.Job], error) {
-	return settings.ReadFiles(a.In, c, paths, jobfile.ParseWith(condition.Valid, nil), "job", exit.Hint("`millrace job schema` prints what a job file may hold"), func(j *job.Job) string { return j.Name })
+	return settings.ReadFiles(a.In, c, paths, jobfile.ParseWith(condition.Valid, nil), "job", term.Hint("`millrace job schema` prints what a job file may hold"), func(j *job.Job) string { return j.Name })
 }
 
 func (a *Commands) jobValidate() *cobra.Command {
@@ -57,9 +55,9 @@ func (a *Commands) jobValidate() *cobra.Command {
 		case err != nil:
 			return err
 		case wrong > 0 && o.JSON():
-			return exit.With(exit.Usage)
+			return term.ExitWith(term.ExitUsage)
 		case wrong > 0:
-			return &exit.Fault{Code: exit.Usage, Err: fmt.Errorf("%s in %s", wording.Plural(wrong, "problem"), wording.Plural(len(read), "file")), Hint: exit.Hint("`millrace job schema` prints what a job file may hold")}
+			return &term.Fault{Code: term.ExitUsage, Err: fmt.Errorf("%s in %s", wording.Plural(wrong, "problem"), wording.Plural(len(read), "file")), Hint: term.Hint("`millrace job schema` prints what a job file may hold")}
 		}
 		return nil
 	}

@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/internal/cli/connect"
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
@@ -65,7 +64,7 @@ func (a *Commands) limitShow() *cobra.Command {
 			case err != nil:
 				return is, err
 			case len(page.Counters) == 0:
-				return is, &exit.Fault{Code: exit.NotFound, Err: fmt.Errorf("no task stands under the limit %q", name), Hint: exit.Hint("`millrace limit ls` lists the limits there are")}
+				return is, &term.Fault{Code: term.ExitNotFound, Err: fmt.Errorf("no task stands under the limit %q", name), Hint: term.Hint("`millrace limit ls` lists the limits there are")}
 			}
 			return page.Counters[0], nil
 		},

@@ -14,8 +14,8 @@ import (
 	"millrace/events/jet"
 	"millrace/events/jet/definitions"
 	"millrace/events/jet/rights"
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
+	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
 	"millrace/service/client"
 	"millrace/task/job"
@@ -72,13 +72,13 @@ pause NAME", "millrace job rm NAME".`,
 	c.RunE = func(c *cobra.Command, args []string) error {
 		m := schedule.Monitor{Name: args[0], When: w.when(), Grace: g.grace.D, Max: g.most.D}
 		if err := m.Check(); err != nil {
-			return exit.Misuse(c, "monitor %s: %w", m.Name, err)
+			return term.Misuse(c, "monitor %s: %w", m.Name, err)
 		}
 		return a.Brief(func(ctx context.Context, cl *client.Client, _ []string) error {
 			is, err := cl.Job(ctx, m.Name)
 			switch {
 			case err == nil && !is.Monitors():
-				return &exit.Fault{Code: exit.Refused, Err: fmt.Errorf("there is a job %s, which is no monitor", m.Name), Hint: exit.Hint("choose another name, or remove it with `millrace job rm %s`", m.Name)}
+				return &term.Fault{Code: term.ExitRefused, Err: fmt.Errorf("there is a job %s, which is no monitor", m.Name), Hint: term.Hint("choose another name, or remove it with `millrace job rm %s`", m.Name)}
 			case err != nil && !errors.Is(err, definitions.ErrNoJob):
 				return err
 			}
@@ -125,10 +125,10 @@ What goes wrong with telling never keeps the command from running: it stands on 
 	c.RunE = func(c *cobra.Command, args []string) error {
 		names, argv, err := settings.SplitCommand(c, args, 2)
 		if err == nil && names[0] == "" {
-			err = exit.Misuse(c, "the monitor's name is missing")
+			err = term.Misuse(c, "the monitor's name is missing")
 		}
 		if err == nil && len(argv) > 0 && (names[1] != "" || code >= 0) {
-			err = exit.Misuse(c, "the command's end says how it is: leave out %s", strings.TrimSpace(names[1]+" --exit"))
+			err = term.Misuse(c, "the command's end says how it is: leave out %s", strings.TrimSpace(names[1]+" --exit"))
 		}
 		if err != nil {
 			return err
@@ -137,7 +137,7 @@ What goes wrong with telling never keeps the command from running: it stands on 
 			p.Exit = &code
 		}
 		if err := p.Complete(time.Time{}); err != nil {
-			return exit.Misuse(c, "%w", err)
+			return term.Misuse(c, "%w", err)
 		}
 		if len(argv) > 0 {
 			return a.pingAround(c.Context(), names[0], argv, patience.D)
@@ -188,8 +188,8 @@ func tryAgain(err error) bool {
 		code, _ := strconv.Atoi(refused.Code)
 		return code/100 != 4 || code == 429
 	}
-	fault, ok := errors.AsType[*exit.Fault](err)
-	return !ok || fault.Code == exit.NoServer || fault.Code == exit.Mute || fault.Code == exit.Error
+	fault, ok := errors.AsType[*term.Fault](err)
+	return !ok || fault.Code == term.ExitNoServer || fault.Code == term.ExitMute || fault.Code == term.ExitError
 }
 
 // pingAround runs a command, and tells its start and its end.
@@ -214,5 +214,5 @@ func (a *Commands) pingAround(ctx context.Context, name string, argv []string, p
 		a.Note("that %s ended with exit code %d was not told: %v", name, ran.Code, err)
 	}
 	ran.Rest()
-	return exit.With(ran.Code)
+	return term.ExitWith(ran.Code)
 }

@@ -12,7 +12,6 @@ import (
 	"millrace/events"
 	"millrace/events/jet"
 	"millrace/internal/cli/connect"
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
@@ -120,7 +119,7 @@ func (a *Commands) readNode(ctx context.Context, cl *client.Client, s *connect.S
 func awaited(err error, name string, unserved []client.UnservedNode, now time.Time) error {
 	for i := range unserved {
 		if u := &unserved[i]; u.Node == name {
-			return &exit.Fault{Code: exit.NotFound, Err: fmt.Errorf("%w; %s for it alone since %s", err, waits(u.Tasks), wording.Moment(u.Since, now)), Hint: exit.Hint("start `millrace worker --name %s`", name)}
+			return &term.Fault{Code: term.ExitNotFound, Err: fmt.Errorf("%w; %s for it alone since %s", err, waits(u.Tasks), wording.Moment(u.Since, now)), Hint: term.Hint("start `millrace worker --name %s`", name)}
 		}
 	}
 	return err

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
+	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
 	"millrace/service/client"
 	"millrace/task"
@@ -116,7 +116,7 @@ ready and the next step, and ends with code 6.`,
 			if invalid != nil {
 				return invalid
 			}
-			return &exit.Fault{Code: exit.Timeout, Err: errors.New(unready(n, stable.D, a.Now(), rules)), Hint: exit.Hint("`millrace node show %s` says more", id)}
+			return &term.Fault{Code: term.ExitTimeout, Err: errors.New(unready(n, stable.D, a.Now(), rules)), Hint: term.Hint("`millrace node show %s` says more", id)}
 		}
 		if err != nil {
 			return a.Meant(ctx, cl, err, args[0])
@@ -133,7 +133,7 @@ ready and the next step, and ends with code 6.`,
 	})
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := validNode(args[0]); err != nil {
-			return exit.Misuse(c, "%w", err)
+			return term.Misuse(c, "%w", err)
 		}
 		return wait(c, args)
 	}

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
@@ -33,11 +31,11 @@ needs a millrace server. It ends with 1 if one of them does not answer.`,
 		for i, arg := range args {
 			ids[i] = node.ID(arg)
 			if err := ids[i].Validate(); err != nil {
-				return exit.Misuse(c, "%w", err)
+				return term.Misuse(c, "%w", err)
 			}
 		}
 		if patience <= 0 {
-			return exit.Misuse(c, "--timeout is %v, want more than 0", patience)
+			return term.Misuse(c, "--timeout is %v, want more than 0", patience)
 		}
 		return a.Online(func(ctx context.Context, cl *client.Client, _ []string) error {
 			if len(ids) == 0 {
@@ -95,8 +93,8 @@ func (a *Commands) sayPinged(all []client.Pinged, o *settings.Output) error {
 		err = a.Print(t)
 	}
 	if err == nil && missing > 0 {
-		err = &exit.Fault{Code: exit.Error, Err: fmt.Errorf("%d of %s did not answer", missing, wording.Plural(len(all), "node")),
-			Hint: exit.Hint("`millrace node show NAME` says since when, and who must act next")}
+		err = &term.Fault{Code: term.ExitError, Err: fmt.Errorf("%d of %s did not answer", missing, wording.Plural(len(all), "node")),
+			Hint: term.Hint("`millrace node show NAME` says since when, and who must act next")}
 	}
 	return err
 }

@@ -8,7 +8,7 @@ import (
 
 	"millrace/events"
 	"millrace/internal/cli/connect"
-	"millrace/internal/cli/exit"
+	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
 	"millrace/internal/testkit"
 	"millrace/service/client"
@@ -86,8 +86,8 @@ func TestAwaitedNode(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 	all := []client.UnservedNode{{Node: "w9", Unserved: node.Unserved{Tasks: 2, Since: now.Add(-time.Minute)}}}
-	f := exit.Of(awaited(node.ErrUnknown, "w9", all, now))
-	if f == nil || f.Code != exit.NotFound || !strings.Contains(f.Error(), "2 tasks wait for it alone since") || !strings.Contains(f.Hint, "millrace worker --name w9") {
+	f := term.FaultOf(awaited(node.ErrUnknown, "w9", all, now))
+	if f == nil || f.Code != term.ExitNotFound || !strings.Contains(f.Error(), "2 tasks wait for it alone since") || !strings.Contains(f.Hint, "millrace worker --name w9") {
 		t.Errorf("%v", f)
 	}
 	if err := awaited(node.ErrUnknown, "w8", all, now); !errors.Is(err, node.ErrUnknown) || err.Error() != node.ErrUnknown.Error() {

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/internal/cli/connect"
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
+	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
 	"millrace/service/client"
 	"millrace/task/job"
@@ -64,16 +64,16 @@ again so often what waits for a person. --notify none ends it.`,
 		var err error
 		if len(args) == 2 {
 			if to.Running, err = parseBound(args[1]); err != nil {
-				return exit.Misuse(c, "%w", err)
+				return term.Misuse(c, "%w", err)
 			}
 		}
 		if most != "" {
 			if to.Waiting, err = parseBound(most); err != nil {
-				return exit.Misuse(c, "--max-waiting: %w", err)
+				return term.Misuse(c, "--max-waiting: %w", err)
 			}
 		}
 		if to.Rate, err = parseQueueRate(rate, burst); err != nil {
-			return exit.Misuse(c, "%w", err)
+			return term.Misuse(c, "%w", err)
 		}
 		if c.Flags().Changed("window") {
 			if window == "none" {
@@ -82,13 +82,13 @@ again so often what waits for a person. --notify none ends it.`,
 			to.Window = &window
 		}
 		if to.Notify, err = parseNotify(notify); err != nil {
-			return exit.Misuse(c, "%w", err)
+			return term.Misuse(c, "%w", err)
 		}
 		if to.Empty() {
-			return exit.Misuse(c, "the limit is missing: a number or none, --max-waiting, --rate, --window, or --notify")
+			return term.Misuse(c, "the limit is missing: a number or none, --max-waiting, --rate, --window, or --notify")
 		}
 		if err := to.Validate(); err != nil {
-			return exit.Misuse(c, "%w", err)
+			return term.Misuse(c, "%w", err)
 		}
 		to.Seen = seen.Revisions()
 		return a.onQueue(func(ctx context.Context, cl *client.Client, name string) error {
@@ -197,10 +197,10 @@ submitted meanwhile stay.`,
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
 		p.Queue = args[0]
 		if p.States, err = settings.States(states); err != nil {
-			return exit.Misuse(c, "%w", err)
+			return term.Misuse(c, "%w", err)
 		}
 		if err := p.Validate(); err != nil {
-			return exit.Misuse(c, "%w", err)
+			return term.Misuse(c, "%w", err)
 		}
 		return a.onQueue(func(ctx context.Context, cl *client.Client, _ string) error {
 			list := func(ctx context.Context, r client.ListRequest) (client.ListPage, error) {
@@ -228,7 +228,7 @@ submitted meanwhile stay.`,
 			if done.Interrupted {
 				failed = errors.Join(failed, ctx.Err())
 			}
-			return exit.First(failed, a.sayPurge(&o, p.Queue, found.Chosen, done.Done, false))
+			return term.FirstFault(failed, a.sayPurge(&o, p.Queue, found.Chosen, done.Done, false))
 		})(c, args)
 	}
 	return c
@@ -250,7 +250,7 @@ func (a *Commands) sayPurge(o *settings.Output, queue string, found, ended int, 
 func (a *Commands) onQueue(do func(ctx context.Context, cl *client.Client, name string) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
 		if err := validQueue(args[0]); err != nil {
-			return exit.Misuse(c, "%w", err)
+			return term.Misuse(c, "%w", err)
 		}
 		return a.Online(func(ctx context.Context, cl *client.Client, args []string) error { return do(ctx, cl, args[0]) })(c, args)
 	}

@@ -13,7 +13,6 @@ import (
 	"millrace/events"
 	"millrace/events/jet/definitions"
 	"millrace/internal/cli/connect"
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/term"
 	"millrace/internal/cli/verb"
@@ -124,20 +123,20 @@ With -f, a file in YAML or JSON has everything: {name, schedule: {cron, …}, ta
 		}
 		if len(notify) > 0 {
 			if d.Notify, err = parseNotify(notify); err != nil {
-				return exit.Misuse(c, "%w", err)
+				return term.Misuse(c, "%w", err)
 			}
 		}
 		if err := d.Validate(); err != nil {
-			return exit.Misuse(c, "schedule %s: %w", d.Name, err)
+			return term.Misuse(c, "schedule %s: %w", d.Name, err)
 		}
 		if dry {
 			next, _, err := d.Over(nil, a.Now())
 			if err != nil {
-				return exit.Misuse(c, "schedule %s: %w", d.Name, err)
+				return term.Misuse(c, "schedule %s: %w", d.Name, err)
 			}
 			plan, err := next.Plan()
 			if err != nil {
-				return exit.Misuse(c, "%w", err)
+				return term.Misuse(c, "%w", err)
 			}
 			return a.printNext(plan, a.Now(), time.Time{}, 5, o.JSON())
 		}
@@ -179,7 +178,7 @@ With -f, a file in YAML or JSON has everything: {name, schedule: {cron, …}, ta
 func (a *Commands) definition(c *cobra.Command, w *whenFlags, run *verb.RunFlags, delay *settings.Span, file string, args []string) (*schedule.Definition, error) {
 	if file != "" {
 		if len(args) > 0 {
-			return nil, exit.Misuse(c, "%q is too much: -f says all", args[0])
+			return nil, term.Misuse(c, "%q is too much: -f says all", args[0])
 		}
 		return a.definitionFile(c, file)
 	}
@@ -189,14 +188,14 @@ func (a *Commands) definition(c *cobra.Command, w *whenFlags, run *verb.RunFlags
 		return nil, err
 	}
 	if d.Name = names[0]; d.Name == "" {
-		return nil, exit.Misuse(c, "the schedule's name is missing")
+		return nil, term.Misuse(c, "the schedule's name is missing")
 	}
 	if d.Make, err = run.Wanted(c, names[1], argv, a.In); err != nil {
-		return nil, exit.Misuse(c, "%w", err)
+		return nil, term.Misuse(c, "%w", err)
 	}
 	if delay.Given {
 		if d.When.At != "" {
-			return nil, exit.Misuse(c, "--at and --delay are both given; choose one")
+			return nil, term.Misuse(c, "--at and --delay are both given; choose one")
 		}
 		d.When.At = a.hence(delay.D)
 	}
@@ -229,7 +228,7 @@ func (a *Commands) definitionFile(c *cobra.Command, file string) (*schedule.Defi
 	}
 	d, err := jobfile.ParseSchedule(file, "", data)
 	if err != nil {
-		return nil, exit.Misuse(c, "%w", err)
+		return nil, term.Misuse(c, "%w", err)
 	}
 	return &d, nil
 }

@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
 	look "millrace/internal/cli/task"
+	"millrace/internal/cli/term"
 	"millrace/internal/cli/verb"
 	"millrace/internal/cli/wording"
 	"millrace/service/client"
@@ -40,15 +40,15 @@ it counts as a planned run does: it is refused if the overlap has no room for it
 	f.Flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if counts && (len(f.Params) > 0 || f.ParamsIn != "" || len(f.Labels) > 0 || f.Queue != "") {
-			return exit.Misuse(c, "--respect-overlap makes a task as the schedule does: leave out --param, --params, --label and --queue")
+			return term.Misuse(c, "--respect-overlap makes a task as the schedule does: leave out --param, --params, --label and --queue")
 		}
 		over := birth.Submission{Queue: f.Queue}
 		var err error
 		if over.Params, over.Texts, err = settings.Params(f.ParamsIn, f.Params, a.In); err != nil {
-			return exit.Misuse(c, "%w", err)
+			return term.Misuse(c, "%w", err)
 		}
 		if over.Labels, err = settings.Labels(f.Labels); err != nil {
-			return exit.Misuse(c, "%w", err)
+			return term.Misuse(c, "%w", err)
 		}
 		cl, err := a.Connect(c.Context())
 		if err != nil {
@@ -98,10 +98,10 @@ same command again: a planned run that has a task gets no second one.`,
 	o.Flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if from == "" {
-			return exit.Misuse(c, "--from is missing")
+			return term.Misuse(c, "--from is missing")
 		}
 		if parallel < 1 || parallel > 1000 {
-			return exit.Misuse(c, "--max-parallel is %d, want 1 to 1000", parallel)
+			return term.Misuse(c, "--max-parallel is %d, want 1 to 1000", parallel)
 		}
 		cl, err := a.Connect(c.Context())
 		if err != nil {
@@ -116,7 +116,7 @@ same command again: a planned run that has a task gets no second one.`,
 		}
 		ticks, err := client.BackfillTicks(&stored, &client.Backfill{Name: stored.Name, From: from, To: to}, a.Now(), client.MaxBackfill)
 		if errors.Is(err, client.ErrInvalid) {
-			return exit.Misuse(c, "%w", err)
+			return term.Misuse(c, "%w", err)
 		}
 		if err != nil {
 			return err

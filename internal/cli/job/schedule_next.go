@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
@@ -56,7 +54,7 @@ and --until without a zone of their own are times of --timezone.`,
 			n = 5
 		}
 		if n < 1 || n > maxNext {
-			return exit.Misuse(c, "--count is %d, want 1 to %d", n, maxNext)
+			return term.Misuse(c, "--count is %d, want 1 to %d", n, maxNext)
 		}
 		if everything {
 			return a.allNext(c, from, until, cmp.Or(w.Timezone, "UTC"), n, &o)
@@ -64,7 +62,7 @@ and --until without a zone of their own are times of --timezone.`,
 		var plan *schedule.Plan
 		if len(args) == 1 {
 			if chosen {
-				return exit.Misuse(c, "a schedule's name and --cron, --every or --at: choose one")
+				return term.Misuse(c, "a schedule's name and --cron, --every or --at: choose one")
 			}
 			name = args[0]
 			cl, err := a.Connect(c.Context())
@@ -87,10 +85,10 @@ and --until without a zone of their own are times of --timezone.`,
 		} else {
 			var err error
 			if plan, err = schedule.Compile(name, w.when(), a.Now()); err != nil {
-				return exit.Misuse(c, "%w", err)
+				return term.Misuse(c, "%w", err)
 			}
 			if err := plan.Slip(); err != nil {
-				return exit.Misuse(c, "%w", err)
+				return term.Misuse(c, "%w", err)
 			}
 		}
 		after, last, err := a.between(c, from, until, plan.Zone())
@@ -99,7 +97,7 @@ and --until without a zone of their own are times of --timezone.`,
 		}
 		if from != "" && len(args) == 0 && w.every.Given && w.Start == "" {
 			if plan, err = schedule.Compile(name, w.when(), after.Add(time.Nanosecond)); err != nil {
-				return exit.Misuse(c, "%w", err)
+				return term.Misuse(c, "%w", err)
 			}
 		}
 		return a.printNext(plan, after, last, n, o.JSON())
@@ -114,7 +112,7 @@ const maxNext = 10_000
 func (a *Commands) allNext(c *cobra.Command, from, until, zone string, n int, o *settings.Output) error {
 	place, err := time.LoadLocation(zone)
 	if err != nil {
-		return exit.Misuse(c, "--timezone: %w", err)
+		return term.Misuse(c, "--timezone: %w", err)
 	}
 	after, last, err := a.between(c, from, until, place)
 	if err != nil {
@@ -156,13 +154,13 @@ func (a *Commands) between(c *cobra.Command, from, until string, zone *time.Loca
 	now := a.Now()
 	if after = now; from != "" {
 		if after, err = view.ParseTime(from, now.In(zone)); err != nil {
-			return after, last, exit.Misuse(c, "--from: %w", err)
+			return after, last, term.Misuse(c, "--from: %w", err)
 		}
 		after = after.Add(-time.Nanosecond) // from then on
 	}
 	if until != "" {
 		if last, err = view.ParseTime(until, now.In(zone)); err != nil {
-			err = exit.Misuse(c, "--until: %w", err)
+			err = term.Misuse(c, "--until: %w", err)
 		}
 	}
 	return after, last, err

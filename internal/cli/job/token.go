@@ -12,7 +12,6 @@ import (
 	"millrace/events/jet/definitions"
 	"millrace/events/jet/rights"
 	"millrace/internal/cli/connect"
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
@@ -93,10 +92,10 @@ HTTP. All events that follow from their requests name NAME as their actor.
 	o.Flags(c, "text", "json")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if role.Value == "" {
-			return exit.Misuse(c, "--role is missing: want %s", role.Type())
+			return term.Misuse(c, "--role is missing: want %s", role.Type())
 		}
 		if expires.Given && expires.D <= 0 {
-			return exit.Misuse(c, "--expires is %v, want more than 0", expires.D)
+			return term.Misuse(c, "--expires is %v, want more than 0", expires.D)
 		}
 		return a.Brief(func(ctx context.Context, cl *client.Client, args []string) error {
 			until := time.Time{}

@@ -13,7 +13,7 @@ import (
 	"millrace/events/jet/embed"
 	"millrace/events/jet/names"
 	"millrace/events/jet/streams"
-	"millrace/internal/cli/exit"
+	"millrace/internal/cli/term"
 )
 
 // A log is laid only into a directory of its own; the refusal says what to do.
@@ -26,7 +26,7 @@ func TestLaidIntoADirectoryOfOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := Lay(dir, streams.Layout{}, time.Time{}, func(func(events.Record, error) bool) {}, func(func(embed.Message, error) bool) {})
-	if f := (*exit.Fault)(nil); !errors.As(err, &f) || f.Code != exit.Refused || f.Hint == "" {
+	if f := (*term.Fault)(nil); !errors.As(err, &f) || f.Code != term.ExitRefused || f.Hint == "" {
 		t.Errorf("it says %v", err)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"millrace/events/jet/embed"
 	"millrace/events/jet/request"
 	"millrace/internal/cli/connect"
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
+	"millrace/internal/cli/term"
 )
 
 // Dev is millrace dev.
@@ -134,7 +134,7 @@ func Guard(ctx context.Context, server *embed.Server) error {
 	defer signal.Stop(tooLarge)
 	err := server.Guard(ctx)
 	if errors.Is(err, embed.ErrNotBack) {
-		return &exit.Fault{Code: exit.Mute, Err: err, Hint: exit.Hint("what was acknowledged is on the disk; start this process again, as a service manager does, and see its first words")}
+		return &term.Fault{Code: term.ExitMute, Err: err, Hint: term.Hint("what was acknowledged is on the disk; start this process again, as a service manager does, and see its first words")}
 	}
 	return err
 }

@@ -14,8 +14,8 @@ import (
 	"millrace/events/jet"
 	"millrace/events/jet/embed"
 	"millrace/events/jet/request"
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
+	"millrace/internal/cli/term"
 	"millrace/service/client"
 )
 
@@ -63,8 +63,8 @@ const dataFlag = "data"
 func (e *Embedded) unused(other string) (err error) {
 	e.Set.Visit(func(f *pflag.Flag) {
 		if err == nil && f.Name != dataFlag && slices.Contains(f.Annotations[settings.GroupNote], settings.GroupEmbedded) {
-			err = &exit.Fault{Code: exit.Usage, Err: fmt.Errorf("--%s is about a NATS server in this process, and %s is to be used", f.Name, other),
-				Hint: exit.Hint("leave the flag out; or --server, --context, $NATS_URL and $NATS_CONTEXT, and this process starts a NATS server")}
+			err = &term.Fault{Code: term.ExitUsage, Err: fmt.Errorf("--%s is about a NATS server in this process, and %s is to be used", f.Name, other),
+				Hint: term.Hint("leave the flag out; or --server, --context, $NATS_URL and $NATS_CONTEXT, and this process starts a NATS server")}
 		}
 	})
 	return err
@@ -91,10 +91,10 @@ func (e *Embedded) Start(s settings.Values, log *slog.Logger) (*embed.Server, er
 		e.Data = defaultData()
 	}
 	if e.Port < 0 || e.Port > 65535 {
-		return nil, exit.MisuseOf(fmt.Errorf("--port is %d, want 0 to 65535", e.Port))
+		return nil, term.MisuseOf(fmt.Errorf("--port is %d, want 0 to 65535", e.Port))
 	}
 	if e.Set.Changed("max-connections") && e.connections < 1 {
-		return nil, exit.MisuseOf(fmt.Errorf("--max-connections is %d, want at least 1", e.connections))
+		return nil, term.MisuseOf(fmt.Errorf("--max-connections is %d, want at least 1", e.connections))
 	}
 	auth, err := e.auth()
 	if err != nil {
@@ -113,17 +113,17 @@ func (e *Embedded) Start(s settings.Values, log *slog.Logger) (*embed.Server, er
 	}
 	switch {
 	case errors.Is(err, embed.ErrLocked):
-		return nil, &exit.Fault{Code: exit.Refused, Err: err, Hint: exit.Hint("stop the other one, or choose another directory with --data")}
+		return nil, &term.Fault{Code: term.ExitRefused, Err: err, Hint: term.Hint("stop the other one, or choose another directory with --data")}
 	case errors.Is(err, embed.ErrExposed):
-		return nil, &exit.Fault{Code: exit.Usage, Err: err,
-			Hint: exit.Hint("write a secret into a file and pass --auth-token-file FILE (clients: --token-file FILE), or pass --auth-user with --auth-password-file; add --listen-cert and --listen-key for TLS")}
+		return nil, &term.Fault{Code: term.ExitUsage, Err: err,
+			Hint: term.Hint("write a secret into a file and pass --auth-token-file FILE (clients: --token-file FILE), or pass --auth-user with --auth-password-file; add --listen-cert and --listen-key for TLS")}
 	case errors.Is(err, embed.ErrPlain):
-		return nil, &exit.Fault{Code: exit.Usage, Err: err,
-			Hint: exit.Hint("pass --listen-cert and --listen-key; or --insecure, if no one else can read the packets: passwords and all data then go unencrypted")}
+		return nil, &term.Fault{Code: term.ExitUsage, Err: err,
+			Hint: term.Hint("pass --listen-cert and --listen-key; or --insecure, if no one else can read the packets: passwords and all data then go unencrypted")}
 	case errors.Is(err, embed.ErrShared):
 		return nil, shared(err)
 	case errors.Is(err, embed.ErrPort):
-		return nil, &exit.Fault{Code: exit.Refused, Err: err, Hint: exit.Hint("stop who listens there, or choose another port with --port, 0 for a free one")}
+		return nil, &term.Fault{Code: term.ExitRefused, Err: err, Hint: term.Hint("stop who listens there, or choose another port with --port, 0 for a free one")}
 	}
 	if err == nil {
 		if e.insecure && e.tlsCert == "" && server.Exposed() {
@@ -140,7 +140,7 @@ func shared(err error) error {
 	if !errors.Is(err, embed.ErrShared) {
 		return err
 	}
-	return &exit.Fault{Code: exit.Refused, Err: err, Hint: exit.Hint("name a directory of its own with --data, such as one below this; or `chmod 700` this one as its owner")}
+	return &term.Fault{Code: term.ExitRefused, Err: err, Hint: term.Hint("name a directory of its own with --data, such as one below this; or `chmod 700` this one as its owner")}
 }
 
 func (e *Embedded) auth() (a embed.Auth, err error) {
@@ -151,7 +151,7 @@ func (e *Embedded) auth() (a embed.Auth, err error) {
 	}
 	switch {
 	case e.User != "" && e.PasswordFile == "", e.User == "" && e.PasswordFile != "":
-		return a, exit.MisuseOf(errors.New("--auth-user and --auth-password-file go together"))
+		return a, term.MisuseOf(errors.New("--auth-user and --auth-password-file go together"))
 	case e.User != "":
 		a.User = e.User
 		a.Password, err = client.ReadSecret(e.PasswordFile)

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
+	"millrace/internal/cli/term"
 	"millrace/internal/files"
 )
 
@@ -116,10 +116,10 @@ func unusableFolder(what, choice string, err error) error {
 	if err == nil {
 		return nil
 	}
-	f := &exit.Fault{Code: exit.Usage, Err: fmt.Errorf("no folder for %s: %w", what, err), Hint: exit.Hint("%s chooses one", choice)}
+	f := &term.Fault{Code: term.ExitUsage, Err: fmt.Errorf("no folder for %s: %w", what, err), Hint: term.Hint("%s chooses one", choice)}
 	if errors.Is(err, files.ErrForeign) {
-		f.Code = exit.Refused
-		f.Hint = exit.Hint("look at what is there and who made it, or choose another folder with %s", choice)
+		f.Code = term.ExitRefused
+		f.Hint = term.Hint("look at what is there and who made it, or choose another folder with %s", choice)
 	}
 	return f
 }

@@ -6,7 +6,7 @@ import (
 	"millrace/events/jet"
 	"millrace/events/jet/request"
 	"millrace/internal/cli/connect"
-	"millrace/internal/cli/exit"
+	"millrace/internal/cli/term"
 	"millrace/service/client"
 )
 
@@ -23,11 +23,11 @@ func (a *Commands) given() (t client.Target, given bool, err error) {
 func (a *Commands) unusable(t client.Target, err error) error {
 	switch {
 	case errors.Is(err, jet.ErrNoJetStream):
-		return &exit.Fault{Code: exit.Refused, Err: err}
+		return &term.Fault{Code: term.ExitRefused, Err: err}
 	case errors.Is(err, request.ErrElecting):
 		return connect.Electing(t.Name, err)
 	case client.Denied(err):
-		return &exit.Fault{Code: exit.NoServer, Err: err, Hint: exit.Hint(exit.WhoYouAre)}
+		return &term.Fault{Code: term.ExitNoServer, Err: err, Hint: term.Hint(term.WhoYouAre)}
 	case client.Unreachable(err):
 		return connect.NoServer(t.Name, err)
 	}

@@ -9,8 +9,8 @@ import (
 	"millrace/events/jet"
 	"millrace/events/jet/request"
 	"millrace/events/jet/rights"
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
+	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
 	"millrace/service/answers"
 	"millrace/service/httpapi"
@@ -32,11 +32,11 @@ func (p *parts) listenHTTP(data string) error {
 	}
 	switch {
 	case errors.Is(err, httpapi.ErrExposed):
-		return &exit.Fault{Code: exit.Usage, Err: err, Hint: exit.Hint("or name an address of loopback with --http, such as 127.0.0.1:4280; docs/access.md says how to open it to other machines")}
+		return &term.Fault{Code: term.ExitUsage, Err: err, Hint: term.Hint("or name an address of loopback with --http, such as 127.0.0.1:4280; docs/access.md says how to open it to other machines")}
 	case errors.Is(err, httpapi.ErrConfig):
-		return exit.MisuseOf(err)
+		return term.MisuseOf(err)
 	case err != nil:
-		return &exit.Fault{Code: exit.Refused, Err: err, Hint: exit.Hint("choose another address with --http, with port 0 for a free one, or --http off")}
+		return &term.Fault{Code: term.ExitRefused, Err: err, Hint: term.Hint("choose another address with --http, with port 0 for a free one, or --http off")}
 	}
 	p.closers = append(p.closers, s.Close)
 	secret, err := request.Secret(filepath.Join(data, "http.token"))

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"millrace/events/jet"
-	"millrace/internal/cli/exit"
+	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
 	"millrace/internal/metrics"
 	"millrace/internal/observe"
@@ -35,7 +35,7 @@ func (p *parts) listen(role string) error {
 	}
 	m, err := observe.Listen(p.ctx, p.settings.Metrics, p.log)
 	if err != nil {
-		return &exit.Fault{Code: exit.Refused, Err: err, Hint: exit.Hint("choose another address with --metrics, with port 0 for a free one, or --metrics off; each process of a machine needs its own")}
+		return &term.Fault{Code: term.ExitRefused, Err: err, Hint: term.Hint("choose another address with --metrics, with port 0 for a free one, or --metrics off; each process of a machine needs its own")}
 	}
 	p.closers = append(p.closers, m.Close)
 	f := &figures{monitor: m, connections: &observe.Connections{}}

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"millrace/internal/cli/exit"
+	"millrace/internal/cli/term"
 	"millrace/task/node"
 	"millrace/worker"
 )
@@ -14,7 +14,7 @@ import (
 func freeNodeName(base node.ID) (name string, release func(), err error) {
 	folder, err := stateFolder("nodes")
 	if err != nil {
-		return "", nil, &exit.Fault{Code: exit.Usage, Err: fmt.Errorf("find a free node name: %w", err), Hint: exit.Hint("--name chooses one")}
+		return "", nil, &term.Fault{Code: term.ExitUsage, Err: fmt.Errorf("find a free node name: %w", err), Hint: term.Hint("--name chooses one")}
 	}
 	is, release, err := worker.FreeNode(folder, string(base))
 	switch {

@@ -13,7 +13,7 @@ import (
 	"millrace/events/jet"
 	"millrace/events/jet/pubsub"
 	"millrace/events/submit"
-	"millrace/internal/cli/exit"
+	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
 	"millrace/projections/view"
 	"millrace/scheduler"
@@ -35,7 +35,7 @@ func (p *parts) notify() (*notices.Config, error) {
 	}
 	config, err := notices.Load(p.settings.Notify)
 	if err != nil {
-		return nil, &exit.Fault{Code: exit.Usage, Err: fmt.Errorf("notify: %w", err), Hint: exit.Hint("docs/notices.md says what the file has")}
+		return nil, &term.Fault{Code: term.ExitUsage, Err: fmt.Errorf("notify: %w", err), Hint: term.Hint("docs/notices.md says what the file has")}
 	}
 	return config, nil
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
+	"millrace/internal/cli/term"
 	"millrace/task/value"
 	"millrace/worker"
 	"millrace/worker/process"
@@ -37,11 +37,11 @@ func (f *programsFlags) flags(fs *pflag.FlagSet) {
 
 func (f *programsFlags) check(c *cobra.Command) error {
 	if f.memory != 0 && f.memory < 1<<20 {
-		return exit.Misuse(c, "--program-memory is %v, want at least 1MiB", &f.memory)
+		return term.Misuse(c, "--program-memory is %v, want at least 1MiB", &f.memory)
 	}
 	for _, line := range f.lines {
 		if strings.TrimSpace(line) == "" {
-			return exit.Misuse(c, "--program is empty, want a line such as 'python app.py'")
+			return term.Misuse(c, "--program is empty, want a line such as 'python app.py'")
 		}
 	}
 	return nil

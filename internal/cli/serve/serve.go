@@ -22,8 +22,8 @@ import (
 	"millrace/events/jet/embed"
 	"millrace/events/jet/request"
 	"millrace/internal/cli/connect"
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
+	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
 	"millrace/internal/observe"
 	"millrace/projections"
@@ -105,8 +105,8 @@ func (p *parts) store(name string, open opener) (*jet.Store, *nats.Conn, error) 
 		case <-ctx.Done():
 			return nil
 		case <-store.Gone():
-			return &exit.Fault{Code: exit.NoServer, Err: fmt.Errorf("%s: %w", name, store.WhyGone()),
-				Hint: exit.Hint("see what the NATS server says of that, and start this process again")}
+			return &term.Fault{Code: term.ExitNoServer, Err: fmt.Errorf("%s: %w", name, store.WhyGone()),
+				Hint: term.Hint("see what the NATS server says of that, and start this process again")}
 		}
 	})
 	return store, nc, nil
@@ -317,11 +317,11 @@ func (p *parts) work(c WorkerConfig) error {
 	tasks.Shim, tasks.ShimGuard = []string{self, shimName}, []string{self, GuardName}
 	queues, weights, err := settings.Weights(c.queues)
 	if err != nil {
-		return exit.MisuseOf(err)
+		return term.MisuseOf(err)
 	}
 	labels, err := settings.Labels(c.labels)
 	if err != nil {
-		return exit.MisuseOf(err)
+		return term.MisuseOf(err)
 	}
 	w, err := worker.New(worker.Ports{Log: store, Offers: store, Nodes: store, Outputs: store}, worker.Config{
 		Node: node.ID(c.name), Queues: queues, Weights: weights, Slots: c.slots, Labels: labels,
@@ -331,7 +331,7 @@ func (p *parts) work(c WorkerConfig) error {
 		Tracer: p.attempts(), Commands: tasks, Runtimes: tasks.Runtimes, Now: p.clock.Now, Version: wording.ThisBuild().Version, Ready: p.starting.Done, Log: p.log,
 	})
 	if err != nil {
-		return exit.MisuseOf(err)
+		return term.MisuseOf(err)
 	}
 	if err := p.keepPrograms(c, tasks, w); err != nil {
 		return err

@@ -13,8 +13,8 @@ import (
 	"millrace/events/jet/embed"
 	"millrace/events/jet/request"
 	"millrace/internal/cli/connect"
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
+	"millrace/internal/cli/term"
 	"millrace/service/client"
 )
 
@@ -61,7 +61,7 @@ func (a *Commands) serverOn(ctx context.Context, t client.Target, e *Embedded, s
 	}
 	lock, err := embed.LockDir(e.Data) // the read model has one writer
 	if errors.Is(err, embed.ErrLocked) {
-		return &exit.Fault{Code: exit.Refused, Err: err, Hint: exit.Hint("each server process has a data directory of its own: choose one with --data")}
+		return &term.Fault{Code: term.ExitRefused, Err: err, Hint: term.Hint("each server process has a data directory of its own: choose one with --data")}
 	}
 	if err != nil {
 		return shared(err)
@@ -77,8 +77,8 @@ func (a *Commands) serverOn(ctx context.Context, t client.Target, e *Embedded, s
 	}
 	view, err := p.serve(e.Data)
 	if client.Unreachable(err) && !errors.Is(err, request.ErrElecting) {
-		return &exit.Fault{Code: exit.NoServer, Err: connect.NothingAt(t.Name, err),
-			Hint: exit.Hint("--server, --context, $NATS_URL or $NATS_CONTEXT says that it is there; without them `millrace server` starts one of its own")}
+		return &term.Fault{Code: term.ExitNoServer, Err: connect.NothingAt(t.Name, err),
+			Hint: term.Hint("--server, --context, $NATS_URL or $NATS_CONTEXT says that it is there; without them `millrace server` starts one of its own")}
 	}
 	if err != nil {
 		return a.unusable(t, err)

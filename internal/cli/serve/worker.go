@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
+	"millrace/internal/cli/term"
 	"millrace/service/client"
 	"millrace/task/birth"
 	"millrace/task/job"
@@ -51,7 +51,7 @@ func (w *WorkerConfig) groupFlags(fs *pflag.FlagSet) {
 func (w *WorkerConfig) check(c *cobra.Command) error {
 	if w.name != "" {
 		if err := node.ID(w.name).Validate(); err != nil {
-			return exit.Misuse(c, "--name: %w", err)
+			return term.Misuse(c, "--name: %w", err)
 		}
 	}
 	labels, err := settings.Labels(w.labels)
@@ -59,7 +59,7 @@ func (w *WorkerConfig) check(c *cobra.Command) error {
 		err = node.ValidLabels(labels)
 	}
 	if err != nil {
-		return exit.Misuse(c, "%w", err)
+		return term.Misuse(c, "%w", err)
 	}
 	queues, _, err := settings.Weights(w.queues)
 	for _, q := range queues {
@@ -69,19 +69,19 @@ func (w *WorkerConfig) check(c *cobra.Command) error {
 	}
 	for _, folder := range w.watch {
 		if !filepath.IsAbs(folder) || filepath.Clean(folder) != folder {
-			return exit.Misuse(c, "--watch is %q, want an absolute path", folder)
+			return term.Misuse(c, "--watch is %q, want an absolute path", folder)
 		}
 	}
 	switch {
 	case err != nil:
-		return exit.Misuse(c, "--queue: %w", err)
+		return term.Misuse(c, "--queue: %w", err)
 	case c.Flags().Changed("slots") && w.slots < 1:
-		return exit.Misuse(c, "--slots is %d, want 1 or more", w.slots)
+		return term.Misuse(c, "--slots is %d, want 1 or more", w.slots)
 	}
 	for name, bound := range map[string]*int{"spawn-children": &w.spawning.Children, "spawn-depth": &w.spawning.Depth} {
 		switch {
 		case *bound < 0:
-			return exit.Misuse(c, "--%s is %d, want 0 or more", name, *bound)
+			return term.Misuse(c, "--%s is %d, want 0 or more", name, *bound)
 		case *bound == 0:
 			*bound = birth.NoChildren
 		}
@@ -149,11 +149,11 @@ without it, if the next worker of this node starts in time.`,
 // happen.
 func whichServer(t client.Target) error {
 	if t.By != client.Running {
-		return &exit.Fault{Code: exit.Usage, Err: errors.New("which server? a worker with the profile prod joins only a server that you name"),
-			Hint: exit.Hint("say it with --server or $NATS_URL, or --context or $NATS_CONTEXT; `millrace worker --profile dev` looks on this machine")}
+		return &term.Fault{Code: term.ExitUsage, Err: errors.New("which server? a worker with the profile prod joins only a server that you name"),
+			Hint: term.Hint("say it with --server or $NATS_URL, or --context or $NATS_CONTEXT; `millrace worker --profile dev` looks on this machine")}
 	}
-	return &exit.Fault{Code: exit.Usage, Err: fmt.Errorf("which server? %s runs here, but a worker with the profile prod joins only a server that you name", t.Name),
-		Hint: exit.Hint("if it is that: NATS_URL=$(cat %s) millrace worker …", filepath.Join(t.Running.Data, "nats.url"))}
+	return &term.Fault{Code: term.ExitUsage, Err: fmt.Errorf("which server? %s runs here, but a worker with the profile prod joins only a server that you name", t.Name),
+		Hint: term.Hint("if it is that: NATS_URL=$(cat %s) millrace worker …", filepath.Join(t.Running.Data, "nats.url"))}
 }
 
 // GuardCommand is the command that this program starts of itself, to guard the processes of tasks.

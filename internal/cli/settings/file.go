@@ -9,7 +9,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 
-	"millrace/internal/cli/exit"
+	"millrace/internal/cli/term"
 	"millrace/task/value"
 )
 
@@ -30,7 +30,7 @@ func readFile(path string) (map[string]written, error) {
 		if line > 0 {
 			at = fmt.Sprintf("%s:%d", path, line)
 		}
-		return &exit.Fault{Code: exit.Usage, Err: fmt.Errorf("%s: %w", at, err), Hint: exit.Hint("`millrace config --help` lists the settings")}
+		return &term.Fault{Code: term.ExitUsage, Err: fmt.Errorf("%s: %w", at, err), Hint: term.Hint("`millrace config --help` lists the settings")}
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {

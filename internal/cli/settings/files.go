@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"millrace/internal/cli/exit"
+	"millrace/internal/cli/term"
 )
 
 // MaxFile is more than [jobfile.Parse] accepts; larger files are not read to their end.
@@ -27,7 +27,7 @@ type FileOf[D any] struct {
 // ParseFiles reads files, folders of files, and stdin ("-").
 func ParseFiles[D any](in io.Reader, c *cobra.Command, paths []string, parse func(name string, data []byte) ([]D, error)) ([]FileOf[D], error) {
 	if len(paths) == 0 {
-		return nil, exit.Misuse(c, "no file is named; - stands for stdin")
+		return nil, term.Misuse(c, "no file is named; - stands for stdin")
 	}
 	var read []FileOf[D]
 	add := func(name string, data []byte) {
@@ -75,7 +75,7 @@ func ReadFile(name string) ([]byte, error) {
 // fileFault gives the error of a missing file its exit code.
 func FileFault(err error) error {
 	if errors.Is(err, os.ErrNotExist) {
-		return &exit.Fault{Code: exit.NotFound, Err: err}
+		return &term.Fault{Code: term.ExitNotFound, Err: err}
 	}
 	return err
 }
@@ -100,7 +100,7 @@ func jobFiles(path string) ([]string, error) {
 		}
 	}
 	if len(files) == 0 {
-		return nil, &exit.Fault{Code: exit.NotFound, Err: fmt.Errorf("%s: no .yaml, .yml or .json file in this folder", path)}
+		return nil, &term.Fault{Code: term.ExitNotFound, Err: fmt.Errorf("%s: no .yaml, .yml or .json file in this folder", path)}
 	}
 	return files, nil
 }
@@ -125,7 +125,7 @@ func ReadFiles[D any](in io.Reader, c *cobra.Command, paths []string, parse func
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
-		return nil, &exit.Fault{Code: exit.Usage, Err: fmt.Errorf("nothing was stored\n%w", err), Hint: next}
+		return nil, &term.Fault{Code: term.ExitUsage, Err: fmt.Errorf("nothing was stored\n%w", err), Hint: next}
 	}
 	return read, nil
 }

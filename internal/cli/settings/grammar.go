@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"millrace/internal/cli/exit"
+	"millrace/internal/cli/term"
 	"millrace/task/value"
 )
 
@@ -21,11 +21,11 @@ func Takes(least, most int, what string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		switch {
 		case len(args) < least:
-			return exit.Misuse(c, "%s is missing", what)
+			return term.Misuse(c, "%s is missing", what)
 		case most == 0 && len(args) > 0:
-			return exit.Misuse(c, "%q is too much: %s takes no arguments", args[0], c.CommandPath())
+			return term.Misuse(c, "%q is too much: %s takes no arguments", args[0], c.CommandPath())
 		case most >= 0 && len(args) > most:
-			return exit.Misuse(c, "%q is too much: %s takes one %s", args[most], c.CommandPath(), what)
+			return term.Misuse(c, "%q is too much: %s takes one %s", args[most], c.CommandPath(), what)
 		}
 		return nil
 	}
@@ -38,7 +38,7 @@ func Noun(c *cobra.Command) *cobra.Command {
 		if len(args) == 0 {
 			return c.Help()
 		}
-		return exit.Misuse(c, "there is no command %q%s", c.CommandPath()+" "+args[0], DidYouMean(nearCommand(c, args[0])))
+		return term.Misuse(c, "there is no command %q%s", c.CommandPath()+" "+args[0], DidYouMean(nearCommand(c, args[0])))
 	}
 	return c
 }
@@ -46,18 +46,18 @@ func Noun(c *cobra.Command) *cobra.Command {
 // FlagError turns a wrong flag into a usage error.
 func FlagError(c *cobra.Command, err error) error {
 	if name, ok := strings.CutPrefix(err.Error(), "unknown flag: --"); ok {
-		return exit.Misuse(c, "unknown flag --%s%s", name, DidYouMean(nearFlag(c, name)))
+		return term.Misuse(c, "unknown flag --%s%s", name, DidYouMean(nearFlag(c, name)))
 	}
 	if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
-		return exit.Misuse(c, "--%s: %w", bad.GetFlag().Name, badValue(bad))
+		return term.Misuse(c, "--%s: %w", bad.GetFlag().Name, badValue(bad))
 	}
 	if _, text, ok := strings.Cut(err.Error(), " in -"); ok && strings.HasPrefix(err.Error(), "unknown shorthand flag") {
 		if _, number := value.ParseNumber(text); number {
-			return exit.Misuse(c, "-%s reads as a flag: want no number below 0", text)
+			return term.Misuse(c, "-%s reads as a flag: want no number below 0", text)
 		}
-		return exit.Misuse(c, "unknown flag -%s", text)
+		return term.Misuse(c, "unknown flag -%s", text)
 	}
-	return exit.Misuse(c, "%w", err)
+	return term.Misuse(c, "%w", err)
 }
 
 // mayBeEmpty are the flags whose empty value says something that leaving them out does not.
@@ -75,7 +75,7 @@ func NoBlanks(c *cobra.Command, _ []string) (err error) {
 			empty = len(all) == 0 || slices.Contains(all, "")
 		}
 		if err == nil && empty && !slices.Contains(mayBeEmpty, f.Name) {
-			err = exit.Misuse(c, "--%s has an empty value: want one, or leave the flag out", f.Name)
+			err = term.Misuse(c, "--%s has an empty value: want one, or leave the flag out", f.Name)
 		}
 	})
 	return err
@@ -93,7 +93,7 @@ func Together(err error) error {
 		return nil
 	}
 	if found := together().FindStringSubmatch(err.Error()); found != nil {
-		return exit.MisuseOf(fmt.Errorf("--%s exclude each other", strings.Join(strings.Fields(found[1]), " and --")))
+		return term.MisuseOf(fmt.Errorf("--%s exclude each other", strings.Join(strings.Fields(found[1]), " and --")))
 	}
 	return err
 }
@@ -179,11 +179,11 @@ func SplitCommand(c *cobra.Command, args []string, most int) (names, argv []stri
 	if dash := c.ArgsLenAtDash(); dash >= 0 {
 		args, argv = args[:dash], args[dash:]
 		if len(argv) == 0 {
-			return nil, nil, exit.Misuse(c, "there is no command after \"--\"")
+			return nil, nil, term.Misuse(c, "there is no command after \"--\"")
 		}
 	}
 	if len(args) > most {
-		return nil, nil, exit.Misuse(c, "%q is too much: parameters are given with --param, and a command comes after \"--\"", args[most])
+		return nil, nil, term.Misuse(c, "%q is too much: parameters are given with --param, and a command comes after \"--\"", args[most])
 	}
 	names = make([]string, most)
 	copy(names, args)

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"millrace/internal/cli/exit"
+	"millrace/internal/cli/term"
 )
 
 // Help differs from cobra's help command: it refuses unknown words.
@@ -15,7 +15,7 @@ func Help(root *cobra.Command) *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			about, rest, err := root.Find(args)
 			if err != nil || len(rest) > 0 {
-				return exit.Misuse(c, "there is no help about %q; `millrace help` lists what there is", strings.Join(args, " "))
+				return term.Misuse(c, "there is no help about %q; `millrace help` lists what there is", strings.Join(args, " "))
 			}
 			if about.DisableFlagParsing && about.RunE != nil { // another program does it, and says what
 				return about.RunE(about, []string{"--help"})

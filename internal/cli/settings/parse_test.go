@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"millrace/internal/cli/exit"
+	"millrace/internal/cli/term"
 	"millrace/task"
 	"millrace/task/birth"
 	"millrace/task/job"
@@ -84,7 +84,7 @@ func TestNumberFlags(t *testing.T) {
 		c.Flags().StringSlice("slice", nil, "")
 		c.SetArgs(strings.Fields(args))
 		err := c.Execute()
-		if (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) || exit.Of(err).Code != exit.Usage) {
+		if (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) || term.FaultOf(err).Code != term.ExitUsage) {
 			t.Errorf("%s: %v, want %q", args, err, want)
 		}
 		if want == "" && args == "--burst=3 --for=1d12h" && (burst != 3 || long != 36*time.Hour) {
@@ -144,7 +144,7 @@ func TestTogether(t *testing.T) {
 	c.MarkFlagsMutuallyExclusive("at", "watch", "all")
 	c.SetArgs([]string{"--watch", "--at"})
 	err := Together(c.Execute())
-	if f := exit.Of(err); f == nil || f.Code != exit.Usage || f.Error() != "--at and --watch exclude each other" {
+	if f := term.FaultOf(err); f == nil || f.Code != term.ExitUsage || f.Error() != "--at and --watch exclude each other" {
 		t.Errorf("%v", err)
 	}
 	other := errors.New("other")

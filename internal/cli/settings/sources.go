@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"millrace/internal/cli/exit"
+	"millrace/internal/cli/term"
 )
 
 // Origin says in words where the value of a setting comes from.
@@ -88,7 +88,7 @@ func Load(where string, flags *Flags, profile string) (Values, map[string]Origin
 	}
 	origins := map[string]Origin{}
 	wrong := func(name, value string, from Origin, err error) error {
-		return &exit.Fault{Code: exit.Usage, Err: fmt.Errorf("setting %s is %q (%s): %w", name, value, from, err), Hint: exit.Hint("`millrace config` prints every setting and where it comes from")}
+		return &term.Fault{Code: term.ExitUsage, Err: fmt.Errorf("setting %s is %q (%s): %w", name, value, from, err), Hint: term.Hint("`millrace config` prints every setting and where it comes from")}
 	}
 	s.Profile, origins["profile"] = profile, "default"
 	if value, from := find("profile", "profile", "MILLRACE_PROFILE", named); from != "" {
@@ -127,7 +127,7 @@ func fileOf(path string) (string, error) {
 	}
 	if path != "" {
 		if _, err := os.Stat(path); err != nil {
-			return "", &exit.Fault{Code: exit.Usage, Err: fmt.Errorf("settings file: %w", err), Hint: exit.Hint("--config and $MILLRACE_CONFIG name it; without either it is optional")}
+			return "", &term.Fault{Code: term.ExitUsage, Err: fmt.Errorf("settings file: %w", err), Hint: term.Hint("--config and $MILLRACE_CONFIG name it; without either it is optional")}
 		}
 		return path, nil
 	}

@@ -8,8 +8,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
@@ -49,7 +47,7 @@ them to a folder, those of a step to a folder below it; --cat prints one.`,
 		}
 		stored := slices.DeleteFunc(slices.Clone(left), func(l client.StepArtifacts) bool { return l.Digest == "" })
 		if len(stored) == 0 {
-			return &exit.Fault{Code: exit.NotFound, Err: fmt.Errorf("task %s has left no artifacts%s", id, refusedText(left)), Hint: exit.Hint("--all lists those of earlier attempts")}
+			return &term.Fault{Code: term.ExitNotFound, Err: fmt.Errorf("task %s has left no artifacts%s", id, refusedText(left)), Hint: term.Hint("--all lists those of earlier attempts")}
 		}
 		if cat != "" {
 			return a.catArtifact(ctx, cl, stored, cat)
@@ -161,5 +159,5 @@ func (a *Commands) catArtifact(ctx context.Context, cl *client.Client, left []cl
 			return cl.FilesContent(ctx, e, a.Out)
 		}
 	}
-	return &exit.Fault{Code: exit.NotFound, Err: fmt.Errorf("there is no file %q among the artifacts", path), Hint: exit.Hint("without --cat they are listed")}
+	return &term.Fault{Code: term.ExitNotFound, Err: fmt.Errorf("there is no file %q among the artifacts", path), Hint: term.Hint("without --cat they are listed")}
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/internal/cli/connect"
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
@@ -72,7 +71,7 @@ Exit codes are those of diff: 0 without a difference, 1 with one, 2 if it could 
 	})
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if two := len(args) == 2 && len(at) == 0; !two && (len(args) != 1 || len(at) == 0 || len(at) > 2) {
-			return exit.Misuse(c, "want two %ss, or one and --at once or twice", k.What)
+			return term.Misuse(c, "want two %ss, or one and --at once or twice", k.What)
 		}
 		if err := a.Moments(c, at...); err != nil {
 			return err
@@ -147,7 +146,7 @@ func (a *Commands) compare(ctx context.Context, cl *client.Client, k *Compared, 
 		err = a.Print(t)
 	}
 	if err == nil && len(changes) > 0 {
-		err = exit.With(exitDifferent)
+		err = term.ExitWith(exitDifferent)
 	}
 	return err
 }
@@ -163,9 +162,9 @@ func changeTable(changes []view.Change) term.Table {
 // troubled gives any error of a comparison the code that diff uses, unless it is an interruption or
 // was printed already.
 func troubled(err error) error {
-	f := exit.Of(err)
+	f := term.FaultOf(err)
 	if f == nil || f.Err == nil {
 		return err
 	}
-	return &exit.Fault{Code: exitTrouble, Err: f.Err, Hint: f.Hint}
+	return &term.Fault{Code: exitTrouble, Err: f.Err, Hint: f.Hint}
 }

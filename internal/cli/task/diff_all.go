@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/internal/cli/connect"
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
@@ -49,9 +48,9 @@ Exit codes are those of diff: 0 without a difference, 1 with one, 2 if it could 
 	c.RunE = func(c *cobra.Command, args []string) error {
 		switch {
 		case len(at) == 0 || len(at) > 2:
-			return exit.Misuse(c, "want --at once or twice")
+			return term.Misuse(c, "want --at once or twice")
 		case limit < 0:
-			return exit.Misuse(c, "--limit is %d, want 0 or more", limit)
+			return term.Misuse(c, "--limit is %d, want 0 or more", limit)
 		}
 		if err := a.Moments(c, at...); err != nil {
 			return err
@@ -84,7 +83,7 @@ func (a *Commands) compareAll(ctx context.Context, cl *client.Client, at []strin
 		err = a.printAll(&d, sights[:])
 	}
 	if err == nil && !d.None() {
-		err = exit.With(exitDifferent)
+		err = term.ExitWith(exitDifferent)
 	}
 	return err
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/internal/cli/connect"
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
@@ -56,11 +55,11 @@ that this is a record of the task.`,
 		kind := term.KindOf(format.Value, to)
 		switch {
 		case resume && to == "-":
-			return exit.Misuse(c, "--resume needs a file: add --to FILE")
+			return term.Misuse(c, "--resume needs a file: add --to FILE")
 		case resume && kind == term.JSON:
-			return exit.Misuse(c, "an array cannot be resumed: choose --format jsonl or csv")
+			return term.Misuse(c, "an array cannot be resumed: choose --format jsonl or csv")
 		case jobs.Given() == (len(args) > 0):
-			return exit.Misuse(c, "name a task, or say --job NAME or --schedule NAME")
+			return term.Misuse(c, "name a task, or say --job NAME or --schedule NAME")
 		}
 		write := func(ctx context.Context, cl *client.Client, r *recordsOf) error {
 			return a.export(ctx, cl, r, &exporting{to: to, kind: kind, all: all, resume: resume})
@@ -69,11 +68,11 @@ that this is a record of the task.`,
 			return a.withRecords(&connect.Latest{}, write)(c, args)
 		}
 		if err := f.Times(c, a.Now()); err != nil {
-			return exit.Misuse(c, "%w", err)
+			return term.Misuse(c, "%w", err)
 		}
 		return a.Online(func(ctx context.Context, cl *client.Client, _ []string) error {
 			if err := f.Times(c, a.Now()); err != nil {
-				return exit.Misuse(c, "%w", err)
+				return term.Misuse(c, "%w", err)
 			}
 			request := client.ListRequest{Filter: view.Filter{Job: jobs.Job, Schedule: jobs.Schedule, Since: f.Request.Since, Until: f.Request.Until, OldestFirst: true, Limit: 1000}}
 			members, err := a.membersOf(ctx, cl, request)
@@ -163,7 +162,7 @@ func (a *Commands) export(ctx context.Context, cl *client.Client, r *recordsOf, 
 	}
 	f, err := os.OpenFile(e.to, flags, 0o666) // the user's file, with the user's mask
 	if info, known := os.Stat(e.to); err != nil && known == nil && info.IsDir() {
-		return &exit.Fault{Code: exit.Usage, Err: fmt.Errorf("--to: %s is a directory, want a file", e.to), Hint: exit.Hint("name a file in it, such as %s", filepath.Join(e.to, "records.jsonl"))}
+		return &term.Fault{Code: term.ExitUsage, Err: fmt.Errorf("--to: %s is a directory, want a file", e.to), Hint: term.Hint("name a file in it, such as %s", filepath.Join(e.to, "records.jsonl"))}
 	}
 	if errors.Is(err, os.ErrExist) {
 		return fmt.Errorf("%s exists: add --resume to go on with it, or remove it", e.to)

@@ -3,8 +3,6 @@ package task
 import (
 	"context"
 	"fmt"
-
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
 	"millrace/service/client"
@@ -81,7 +79,7 @@ func (a *Commands) Follow(ctx context.Context, c *client.Client, id task.ID, asJ
 	if err != nil {
 		return err
 	}
-	return exit.With(exit.OfTask(ended))
+	return term.ExitWith(term.ExitOfTask(ended))
 }
 
 // Until says how long a command that has made a task stays: while the task prints, until its end,

@@ -12,7 +12,6 @@ import (
 
 	"millrace/events/jet/rights"
 	"millrace/internal/cli/connect"
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
@@ -68,16 +67,16 @@ With --at it prints the output up to then, by the clock of the node, of the late
 	f.Output.Flags(c, "text", "json")
 	print := latest.Task(a.App, sight, func(ctx context.Context, cl *client.Client, s *connect.Sight, id task.ID) error {
 		if err := f.parse(a.Now()); err != nil { // once more, by the log's time
-			return exit.Misuse(c, "%w", err)
+			return term.Misuse(c, "%w", err)
 		}
 		return a.logs(ctx, cl, s, id, &f)
 	})
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if f.tail < 0 && c.Flags().Changed("tail") {
-			return exit.Misuse(c, "--tail is %d, want 0 or more", f.tail)
+			return term.Misuse(c, "--tail is %d, want 0 or more", f.tail)
 		}
 		if err := f.parse(a.Now()); err != nil {
-			return exit.Misuse(c, "%w", err)
+			return term.Misuse(c, "%w", err)
 		}
 		return print(c, args)
 	}
@@ -237,7 +236,7 @@ func (a *Commands) knownAttempt(ctx context.Context, members []client.Member, f 
 	} else if slices.ContainsFunc(members, func(m client.Member) bool { return m.Task.Attempt >= n }) {
 		return nil
 	}
-	return &exit.Fault{Code: exit.NotFound, Err: fmt.Errorf("there is no attempt %d: %s", n, made), Hint: exit.Hint("`millrace task attempts %s` lists them", root.ID)}
+	return &term.Fault{Code: term.ExitNotFound, Err: fmt.Errorf("there is no attempt %d: %s", n, made), Hint: term.Hint("`millrace task attempts %s` lists them", root.ID)}
 }
 
 // noteUnheard says which attempts may lack output at their end.

@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"millrace/internal/cli/connect"
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
@@ -86,7 +85,7 @@ which tasks were suspect and how far programs were; --since and --until still co
 	c.RunE = func(c *cobra.Command, words []string) error {
 		f.query = strings.Join(words, " ")
 		if err := f.Read(c, a.Now()); err != nil {
-			return exit.Misuse(c, "%w", err)
+			return term.Misuse(c, "%w", err)
 		}
 		cl, err := a.Connect(c.Context())
 		if err != nil {
@@ -97,11 +96,11 @@ which tasks were suspect and how far programs were; --since and --until still co
 			return err
 		}
 		if err := f.Times(c, a.Now()); err != nil {
-			return exit.Misuse(c, "%w", err)
+			return term.Misuse(c, "%w", err)
 		}
 		f.Request.Query = f.query
 		if err := f.Request.Read(a.Now()); err != nil {
-			return exit.Misuse(c, "%w", err)
+			return term.Misuse(c, "%w", err)
 		}
 		return a.list(c.Context(), cl, &f)
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/internal/cli/connect"
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
@@ -250,7 +249,7 @@ func (a *Commands) dataTail() *cobra.Command {
 	})
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if most < 0 {
-			return exit.Misuse(c, "--tail is %d, want 0 or more", most)
+			return term.Misuse(c, "--tail is %d, want 0 or more", most)
 		}
 		return print(c, args)
 	}

@@ -10,8 +10,8 @@ import (
 
 	"millrace/events"
 	"millrace/internal/cli/connect"
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
+	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
 	"millrace/internal/observe"
 	"millrace/projections/view"
@@ -66,13 +66,13 @@ collectors read; --send sends them to the endpoint in the variables of OpenTelem
 
 func (a *Commands) sendSpans(ctx context.Context, config observe.Config, all []observe.Span) error {
 	if _, err := observe.Wanted(os.Getenv); err != nil {
-		return exit.MisuseOf(err)
+		return term.MisuseOf(err)
 	}
 	switch wanted, err := observe.Deliver(ctx, config, all); {
 	case err != nil:
-		return &exit.Fault{Code: exit.Error, Err: fmt.Errorf("the spans were not sent: %w", err), Hint: exit.Hint("a collector takes them by OTLP over HTTP, mostly at port 4318")}
+		return &term.Fault{Code: term.ExitError, Err: fmt.Errorf("the spans were not sent: %w", err), Hint: term.Hint("a collector takes them by OTLP over HTTP, mostly at port 4318")}
 	case !wanted:
-		return &exit.Fault{Code: exit.Usage, Err: errors.New("--send, and no variable says where to"), Hint: exit.Hint("set $OTEL_EXPORTER_OTLP_ENDPOINT, such as http://localhost:4318")}
+		return &term.Fault{Code: term.ExitUsage, Err: errors.New("--send, and no variable says where to"), Hint: term.Hint("set $OTEL_EXPORTER_OTLP_ENDPOINT, such as http://localhost:4318")}
 	}
 	if len(all) > 0 {
 		a.Note("%s sent, in trace %x", wording.Plural(len(all), "span"), all[0].Trace)

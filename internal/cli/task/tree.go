@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/internal/cli/connect"
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
@@ -81,7 +80,7 @@ list is named by its path, such as sum/0.`,
 	c.MarkFlagsMutuallyExclusive("dot", "step", "id", "json", "output")
 	c.RunE = a.WithTask(func(ctx context.Context, cl *client.Client, id task.ID) error {
 		if watch && drawings[o.Form.Value] != nil {
-			return exit.Misuse(c, "--watch goes on, and -o %s is one picture", o.Form.Value)
+			return term.Misuse(c, "--watch goes on, and -o %s is one picture", o.Form.Value)
 		}
 		s, err := sight(ctx, cl)
 		if err != nil {
@@ -118,7 +117,7 @@ list is named by its path, such as sum/0.`,
 		if step != "" {
 			found := root.find(strings.Split(step, "/"))
 			if found == nil {
-				missing := &exit.Fault{Code: exit.NotFound, Err: fmt.Errorf("task %s has no step %q", id, step), Hint: exit.Hint("`millrace task tree %s` shows those that it has", id)}
+				missing := &term.Fault{Code: term.ExitNotFound, Err: fmt.Errorf("task %s has no step %q", id, step), Hint: term.Hint("`millrace task tree %s` shows those that it has", id)}
 				return connect.OrMeant(missing, step, root.paths("", nil))
 			}
 			_, err := fmt.Fprintln(a.Out, found.Task)

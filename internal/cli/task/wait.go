@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/internal/cli/connect"
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
@@ -46,7 +45,7 @@ func (a *Commands) WaitAll(ctx context.Context, c *client.Client, ids []task.ID,
 	p := a.Progress()
 	defer p.Stop()
 	var ended []task.Task
-	code := exit.OK
+	code := term.ExitOK
 	for i, id := range ids {
 		t, err := c.Watch(ctx, id, func(t task.Task) {
 			if len(ids) > 1 {
@@ -59,8 +58,8 @@ func (a *Commands) WaitAll(ctx context.Context, c *client.Client, ids []task.ID,
 			p.Stop()
 			return a.stillRunning(ctx, c, err, ids[i:])
 		}
-		if code == exit.OK {
-			code = exit.OfTask(t)
+		if code == term.ExitOK {
+			code = term.ExitOfTask(t)
 		}
 		if ended = append(ended, t); !asJSON {
 			p.Clear()
@@ -84,7 +83,7 @@ func (a *Commands) WaitAll(ctx context.Context, c *client.Client, ids []task.ID,
 			return err
 		}
 	}
-	return exit.With(code)
+	return term.ExitWith(code)
 }
 
 // stillRunning explains an end of the waiting that is not the tasks' own.
@@ -96,7 +95,7 @@ func (a *Commands) stillRunning(ctx context.Context, c *client.Client, err error
 	switch {
 	case errors.Is(err, context.Canceled):
 		a.Note("interrupted; %s: `millrace task logs -f %s` follows it, `millrace task cancel %s` ends it", what, ids[0], ids[0])
-		return exit.With(exit.Interrupted)
+		return term.ExitWith(term.ExitInterrupted)
 	case errors.Is(err, context.DeadlineExceeded):
 		// The wait's own context has ended; the request has a bound of its own.
 		asking, cancel := a.Asking(context.WithoutCancel(ctx))
@@ -105,8 +104,8 @@ func (a *Commands) stillRunning(ctx context.Context, c *client.Client, err error
 		if e, err := Of(a.App).Explain(asking, c, &connect.Sight{View: c.View(), Now: a.Now}, ids[0]); err == nil {
 			why = what + ": " + unended(e, a.Now())
 		}
-		return &exit.Fault{Code: exit.Timeout, Err: fmt.Errorf("timed out waiting; %s", why),
-			Hint: exit.Hint("`millrace task why %s` says more", ids[0])}
+		return &term.Fault{Code: term.ExitTimeout, Err: fmt.Errorf("timed out waiting; %s", why),
+			Hint: term.Hint("`millrace task why %s` says more", ids[0])}
 	}
 	return err
 }

@@ -6,6 +6,8 @@
 // written by remote programs, or named by submitters. A terminal obeys control sequences: it moves
 // the cursor over other lines, sets its title, fills the clipboard. So only text and colours pass.
 //
+// It has the exit codes of commands, and the hints that are printed with them: see [Fault].
+//
 // It writes JSON records as lines of JSON, as an array or as CSV, and continues a
 // partial file. It does not know where records come from.
 //

@@ -11,8 +11,8 @@ import (
 
 	"millrace/events"
 	"millrace/internal/cli/connect"
-	"millrace/internal/cli/exit"
 	look "millrace/internal/cli/task"
+	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
 	"millrace/service/client"
 	"millrace/task"
@@ -126,7 +126,7 @@ func (m *command) bulk(ctx context.Context, cl *client.Client) error {
 	case r.Interrupted:
 		return ctx.Err()
 	case m.wait && len(done) > 0:
-		return exit.First(failed, m.waitFor(ctx, cl, done))
+		return term.FirstFault(failed, m.waitFor(ctx, cl, done))
 	}
 	return failed
 }
@@ -188,10 +188,10 @@ func (m *command) reportBulk(r *client.BulkReport) error {
 	c := m.cobra
 	var failed error
 	if n := len(r.Refused); n > 0 {
-		failed = &exit.Fault{Code: exit.Refused, Err: fmt.Errorf("%s refused; first: %s", wording.Plural(n, "task"), r.Refused[0].Error)}
+		failed = &term.Fault{Code: term.ExitRefused, Err: fmt.Errorf("%s refused; first: %s", wording.Plural(n, "task"), r.Refused[0].Error)}
 	}
 	if m.list.JSON() {
-		return exit.First(m.WriteJSON(r), failed)
+		return term.FirstFault(m.WriteJSON(r), failed)
 	}
 	for _, refused := range r.Refused[:min(len(r.Refused), refusalsShown)] {
 		m.Note("%s", refused.Error)
@@ -222,5 +222,5 @@ func (m *command) reportBulk(r *client.BulkReport) error {
 		parts = append(parts, "interrupted: give the same command again to go on")
 	}
 	_, err := fmt.Fprintf(m.Out, "%s: %s; batch %s\n", c.Name(), strings.Join(parts, ", "), r.Batch)
-	return exit.First(err, failed)
+	return term.FirstFault(err, failed)
 }

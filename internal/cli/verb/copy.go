@@ -6,9 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
 	look "millrace/internal/cli/task"
+	"millrace/internal/cli/term"
 	"millrace/service/client"
 	"millrace/task"
 	"millrace/task/birth"
@@ -50,7 +50,7 @@ stays as it is, and the copy names it.
 	c.RunE = func(c *cobra.Command, args []string) error {
 		s, err := a.changes(c, &f)
 		if err != nil {
-			return exit.Misuse(c, "%w", err)
+			return term.Misuse(c, "%w", err)
 		}
 		return a.WithTask(func(ctx context.Context, cl *client.Client, id task.ID) error { return a.copy(ctx, cl, id, s, &f) })(c, args)
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/internal/cli/connect"
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/history"
 	"millrace/internal/cli/settings"
 	look "millrace/internal/cli/task"
@@ -93,7 +92,7 @@ filters choose tasks. --names prints the ids of tasks and the sequences of messa
 	c.MarkFlagsMutuallyExclusive("at", "names")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if err := f.Read(c, a.Now()); err != nil {
-			return exit.Misuse(c, "%w", err)
+			return term.Misuse(c, "%w", err)
 		}
 		cl, err := a.Connect(c.Context())
 		if err != nil {
@@ -104,7 +103,7 @@ filters choose tasks. --names prints the ids of tasks and the sequences of messa
 			return err
 		}
 		if err := f.Times(c, a.Now()); err != nil {
-			return exit.Misuse(c, "%w", err)
+			return term.Misuse(c, "%w", err)
 		}
 		if names {
 			return a.deadNames(c.Context(), cl, f.Request, &kind)
@@ -222,7 +221,7 @@ func (a *Commands) dlqShow() *cobra.Command {
 		}
 		if c.Flags().Changed("at") {
 			if target == message {
-				return exit.Misuse(c, "--at goes with a task: a message never changes")
+				return term.Misuse(c, "--at goes with a task: a message never changes")
 			}
 			if err := a.Moments(c, at); err != nil {
 				return err
@@ -238,8 +237,8 @@ func (a *Commands) dlqShow() *cobra.Command {
 		}
 		target.SetContext(c.Context())
 		err := target.RunE(target, args)
-		if wrong := (*exit.Fault)(nil); errors.As(err, &wrong) && wrong.Code == exit.Usage {
-			return exit.Misuse(c, "%w", wrong.Err) // not with the usage of the other command
+		if wrong := (*term.Fault)(nil); errors.As(err, &wrong) && wrong.Code == term.ExitUsage {
+			return term.Misuse(c, "%w", wrong.Err) // not with the usage of the other command
 		}
 		return err
 	}
@@ -267,20 +266,20 @@ choose. --dry-run only lists them.`,
 	f.Flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := f.Read(c, a.Now()); err != nil {
-			return exit.Misuse(c, "%w", err)
+			return term.Misuse(c, "%w", err)
 		}
 		if all == (len(args) > 0) {
-			return exit.Misuse(c, "name the tasks, or say --all")
+			return term.Misuse(c, "name the tasks, or say --all")
 		}
 		if !all && c.Flags().Changed("kind") {
-			return exit.Misuse(c, "--kind goes with --all")
+			return term.Misuse(c, "--kind goes with --all")
 		}
 		kind.choose(&f.Request)
 		return a.WithTasks(func(ctx context.Context, cl *client.Client, ids []task.ID) error {
 			if all {
 				err := f.Times(c, a.Now())
 				if err != nil {
-					return exit.Misuse(c, "%w", err)
+					return term.Misuse(c, "%w", err)
 				}
 				if ids, err = a.dead(ctx, cl, f.Request); err != nil {
 					return err
@@ -328,7 +327,7 @@ func (a *Commands) requeue(ctx context.Context, c *client.Client, ids []task.ID,
 		switch {
 		case err != nil:
 		case t.Letter() == "":
-			err = &exit.Fault{Code: exit.Refused, Err: fmt.Errorf("task %s is %s, no dead letter", id, t.State), Hint: exit.Hint("`millrace task retry` gives any task that has ended another life")}
+			err = &term.Fault{Code: term.ExitRefused, Err: fmt.Errorf("task %s is %s, no dead letter", id, t.State), Hint: term.Hint("`millrace task retry` gives any task that has ended another life")}
 		case !dry:
 			t, err = c.Retry(asking, id, reason)
 		}
@@ -354,7 +353,7 @@ func (a *Commands) requeue(ctx context.Context, c *client.Client, ids []task.ID,
 	if errs = present(errs); len(errs) == 0 {
 		return nil
 	}
-	return exit.All(errs)
+	return term.AllFaults(errs)
 }
 
 func present(errs []error) (some []error) {

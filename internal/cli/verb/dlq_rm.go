@@ -11,9 +11,9 @@ import (
 
 	"millrace/events"
 	"millrace/internal/cli/connect"
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/history"
 	look "millrace/internal/cli/task"
+	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
 	"millrace/service/client"
 	"millrace/task"
@@ -72,13 +72,13 @@ stays as it ended, and "dlq requeue" gives it another life as before.`,
 	f.Flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := f.Read(c, a.Now()); err != nil {
-			return exit.Misuse(c, "%w", err)
+			return term.Misuse(c, "%w", err)
 		}
 		if (all || unreadable) == (len(args) > 0) {
-			return exit.Misuse(c, "name tasks or sequences of messages, or say --all or --messages")
+			return term.Misuse(c, "name tasks or sequences of messages, or say --all or --messages")
 		}
 		if !all && c.Flags().Changed("kind") {
-			return exit.Misuse(c, "--kind goes with --all")
+			return term.Misuse(c, "--kind goes with --all")
 		}
 		if _, err := namedLetters(args, connect.LaterID); err != nil {
 			return err
@@ -89,7 +89,7 @@ stays as it ended, and "dlq requeue" gives it another life as before.`,
 		}
 		defer cl.Close()
 		if err := f.Times(c, a.Now()); err != nil {
-			return exit.Misuse(c, "%w", err)
+			return term.Misuse(c, "%w", err)
 		}
 		what, err := namedLetters(args, func(part string) (task.ID, error) { return a.TaskID(c.Context(), cl, part) })
 		if err != nil {
@@ -125,7 +125,7 @@ func namedLetters(args []string, resolve func(string) (task.ID, error)) (*remova
 			continue
 		}
 		if err := connect.PlausibleID(arg); err != nil {
-			return nil, &exit.Fault{Code: exit.Usage, Err: fmt.Errorf("%w, nor is it the sequence of a message", err)}
+			return nil, &term.Fault{Code: term.ExitUsage, Err: fmt.Errorf("%w, nor is it the sequence of a message", err)}
 		}
 		id, err := resolve(arg)
 		if err != nil {
@@ -223,7 +223,7 @@ func (a *Commands) dismiss(ctx context.Context, c *client.Client, what *removal,
 	if errs = present(errs); len(errs) == 0 {
 		return nil
 	}
-	return exit.All(errs)
+	return term.AllFaults(errs)
 }
 
 // dismissedAtOnce is how many messages are dismissed concurrently: each waits for the server three

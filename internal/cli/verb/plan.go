@@ -10,7 +10,6 @@ import (
 
 	"millrace/events/jet/definitions"
 	"millrace/internal/cli/connect"
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
@@ -51,7 +50,7 @@ open, and what each other rule of the job allows. It submits nothing.`,
 	c.RunE = func(c *cobra.Command, args []string) error {
 		s := birth.Submission{Queue: queue, Nodes: nodes}
 		if err := place.put(c.Flags(), &s); err != nil {
-			return exit.Misuse(c, "%w", err)
+			return term.Misuse(c, "%w", err)
 		}
 		name := ""
 		if len(args) > 0 {
@@ -74,10 +73,10 @@ open, and what each other rule of the job allows. It submits nothing.`,
 				}
 			}
 			if len(jobs) == 0 {
-				return exit.Misuse(c, "no job %q is in %s", name, file)
+				return term.Misuse(c, "no job %q is in %s", name, file)
 			}
 		} else if name == "" {
-			return exit.Misuse(c, "name a job or a task, or a file with -f")
+			return term.Misuse(c, "name a job or a task, or a file with -f")
 		}
 		return a.plan(c.Context(), sight, name, jobs, s, &o)
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/internal/cli/connect"
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
 	look "millrace/internal/cli/task"
 	"millrace/internal/cli/term"
@@ -186,7 +185,7 @@ func (f *RunFlags) TaskFlags(c *cobra.Command, spread string) {
 // submission turns the command line into a submission.
 func (a *Commands) submission(c *cobra.Command, f *RunFlags, args []string) (birth.Submission, error) {
 	var s birth.Submission
-	refuse := func(err error) (birth.Submission, error) { return s, exit.Misuse(c, "%w", err) }
+	refuse := func(err error) (birth.Submission, error) { return s, term.Misuse(c, "%w", err) }
 	names, argv, err := settings.SplitCommand(c, args, 1)
 	if err != nil {
 		return s, err
@@ -208,13 +207,13 @@ func (a *Commands) submission(c *cobra.Command, f *RunFlags, args []string) (bir
 	s.Delay = value.Duration(f.delay.D)
 	switch {
 	case f.delay.Given && f.at != "":
-		return s, exit.Misuse(c, "--delay and --at are both given; choose one")
+		return s, term.Misuse(c, "--delay and --at are both given; choose one")
 	case f.count < 1:
-		return s, exit.Misuse(c, "--count is %d, want 1 or more", f.count)
+		return s, term.Misuse(c, "--count is %d, want 1 or more", f.count)
 	case f.count > 1 && f.Follow:
-		return s, exit.Misuse(c, "--follow shows one task; with --count use --wait")
+		return s, term.Misuse(c, "--follow shows one task; with --count use --wait")
 	case f.count > 1 && s.ID != "":
-		return s, exit.Misuse(c, "--count: many tasks cannot have one --id")
+		return s, term.Misuse(c, "--count: many tasks cannot have one --id")
 	}
 	return s, nil
 }
@@ -330,7 +329,7 @@ func (a *Commands) submit(cmd *cobra.Command, s birth.Submission, f *RunFlags) e
 	}
 	defer c.Close()
 	if s.At, err = f.due(a.Now()); err != nil { // once more, by the log's time
-		return exit.Misuse(cmd, "%w", err)
+		return term.Misuse(cmd, "%w", err)
 	}
 	resolve := func(part string) (task.ID, error) { return a.TaskID(ctx, c, part) }
 	if s.Needs, err = parseNeeds(f.needs, f.rule, resolve); err != nil {

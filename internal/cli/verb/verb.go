@@ -11,9 +11,9 @@ import (
 
 	"millrace/events/jet/rights"
 	"millrace/internal/cli/connect"
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
 	look "millrace/internal/cli/task"
+	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
 	"millrace/service/answers"
 	"millrace/service/client"
@@ -157,7 +157,7 @@ func past(verb string) string { return strings.TrimSuffix(verb, "e") + "ed" }
 func (m *command) run(c *cobra.Command, args []string) error {
 	names, err := m.read(args)
 	if err != nil {
-		return exit.Misuse(c, "%w", err)
+		return term.Misuse(c, "%w", err)
 	}
 	if asks := m.is.Command.Asks; asks != "" && !m.yes && !m.dry {
 		if err := m.Confirm(c, fmt.Sprintf("%s %s %s?", asks, wording.Plural(len(names), m.noun.what), strings.Join(names, ", "))); err != nil {
@@ -183,7 +183,7 @@ func (m *command) run(c *cobra.Command, args []string) error {
 		switch {
 		case len(names) == 0:
 			if err := m.list.Times(c, m.Now()); err != nil {
-				return exit.Misuse(c, "%w", err)
+				return term.Misuse(c, "%w", err)
 			}
 			return m.bulk(ctx, cl)
 		case m.tasks:
@@ -302,12 +302,12 @@ func (m *command) changeTasks(ctx context.Context, cl *client.Client, ids []stri
 			}
 		}
 	}
-	failed := exit.All(errs)
+	failed := term.AllFaults(errs)
 	switch {
 	case m.wait && len(done) > 0:
-		return exit.First(failed, m.waitFor(ctx, cl, done))
+		return term.FirstFault(failed, m.waitFor(ctx, cl, done))
 	case m.list.JSON():
-		return exit.First(failed, m.WriteJSON(done))
+		return term.FirstFault(failed, m.WriteJSON(done))
 	}
 	return failed
 }
@@ -323,10 +323,10 @@ func (m *command) waitFor(ctx context.Context, c *client.Client, tasks []task.Ta
 	if m.is.Verb != rights.TaskCancel || ctx.Err() != nil {
 		return err
 	}
-	var f *exit.Fault
+	var f *term.Fault
 	switch {
-	case err == nil, errors.As(err, &f) && f.Err == nil && f.Code != exit.Interrupted:
-		return &exit.Fault{Code: exit.Refused, Err: errors.New("a task came to another end before it could be cancelled")}
+	case err == nil, errors.As(err, &f) && f.Err == nil && f.Code != term.ExitInterrupted:
+		return &term.Fault{Code: term.ExitRefused, Err: errors.New("a task came to another end before it could be cancelled")}
 	case f != nil && f.Err == nil:
 		return nil
 	}

@@ -1,5 +1,4 @@
-// Package exit holds the exit codes of the command, and the hints printed with them.
-package exit
+package term
 
 import (
 	"context"
@@ -30,26 +29,26 @@ import (
 
 // Exit codes; the page "millrace help exit-codes" explains them.
 const (
-	OK       = 0
-	Error    = 1
-	Usage    = 2
-	NotFound = 3
-	NoServer = 4
-	Refused  = 5
-	Timeout  = 6
-	Mute     = 7
-	Worse    = 8
+	ExitOK       = 0
+	ExitError    = 1
+	ExitUsage    = 2
+	ExitNotFound = 3
+	ExitNoServer = 4
+	ExitRefused  = 5
+	ExitTimeout  = 6
+	ExitMute     = 7
+	ExitWorse    = 8
 
 	// Outcomes of an awaited task, beside its own code; the numbers are those of timeout(1) and of
 	// a shell.
-	TaskTimeout  = 124
-	TaskAbnormal = 125
-	Interrupted  = 130
-	signalled    = 128 // plus the number of the signal
+	ExitTaskTimeout  = 124
+	ExitTaskAbnormal = 125
+	ExitInterrupted  = 130
+	signalled        = 128 // plus the number of the signal
 )
 
-// Page is the page "millrace help exit-codes".
-const Page = `Every command of millrace ends with one of these codes:
+// ExitPage is the page "millrace help exit-codes".
+const ExitPage = `Every command of millrace ends with one of these codes:
 
   0    it did what was asked
   1    an error that has no code of its own
@@ -111,9 +110,9 @@ func (f *Fault) Error() string {
 
 func (f *Fault) Unwrap() error { return f.Err }
 
-// With ends the command with a code and without a message.
-func With(code int) error {
-	if code == OK {
+// ExitWith ends the command with a code and without a message.
+func ExitWith(code int) error {
+	if code == ExitOK {
 		return nil
 	}
 	return &Fault{Code: code}
@@ -121,14 +120,14 @@ func With(code int) error {
 
 // Misuse is an error in what was typed, with the command's usage.
 func Misuse(c *cobra.Command, format string, args ...any) error {
-	return &Fault{Code: Usage, Err: fmt.Errorf(format, args...), Hint: "usage: " + usageLine(c)}
+	return &Fault{Code: ExitUsage, Err: fmt.Errorf(format, args...), Hint: "usage: " + usageLine(c)}
 }
 
 // Hint formats a line that says what to do next.
 func Hint(format string, args ...any) string { return "hint: " + fmt.Sprintf(format, args...) }
 
-// Of returns the exit code and the hint for an error of any layer; nil for none.
-func Of(err error) *Fault {
+// FaultOf returns the exit code and the hint for an error of any layer; nil for none.
+func FaultOf(err error) *Fault {
 	var f *Fault
 	var said *jet.ServiceError
 	letter := letterFault(err)
@@ -140,86 +139,86 @@ func Of(err error) *Fault {
 	case letter != nil:
 		return letter
 	case errors.As(err, new(*rights.Lacking)):
-		return &Fault{Code: Refused, Err: err}
+		return &Fault{Code: ExitRefused, Err: err}
 	case errors.As(err, new(*request.Denied)):
 		return denied(err)
 	case errors.Is(err, context.Canceled):
-		return &Fault{Code: Interrupted}
+		return &Fault{Code: ExitInterrupted}
 	case errors.As(err, &said):
 		return &Fault{Code: serviceCode(said.Code), Err: err}
 	case full(err):
-		return &Fault{Code: Mute, Err: err, Hint: Hint("the storage limit of the stream, the account or the NATS server is reached: raise it, or make room; docs/operations.md has a section on that")}
+		return &Fault{Code: ExitMute, Err: err, Hint: Hint("the storage limit of the stream, the account or the NATS server is reached: raise it, or make room; docs/operations.md has a section on that")}
 	case errors.Is(err, events.ErrMute):
-		return &Fault{Code: Mute, Err: err, Hint: Hint("make room on the disk of the NATS server; docs/operations.md has a section on that")}
+		return &Fault{Code: ExitMute, Err: err, Hint: Hint("make room on the disk of the NATS server; docs/operations.md has a section on that")}
 	case errors.Is(err, task.ErrUnknown):
-		return &Fault{Code: NotFound, Err: err, Hint: Hint("`millrace task ls` lists the tasks there are")}
+		return &Fault{Code: ExitNotFound, Err: err, Hint: Hint("`millrace task ls` lists the tasks there are")}
 	case errors.Is(err, client.ErrInvalid), errors.Is(err, view.ErrQuery), errors.Is(err, client.ErrOptions):
-		return &Fault{Code: Usage, Err: err}
+		return &Fault{Code: ExitUsage, Err: err}
 	case errors.Is(err, definitions.ErrNoJob):
-		return &Fault{Code: NotFound, Err: err, Hint: Hint("`millrace job ls` lists the jobs there are, `millrace job apply -f FILE` adds one")}
+		return &Fault{Code: ExitNotFound, Err: err, Hint: Hint("`millrace job ls` lists the jobs there are, `millrace job apply -f FILE` adds one")}
 	case errors.Is(err, definitions.ErrNoBundle), errors.Is(err, files.ErrNoVersion):
-		return &Fault{Code: NotFound, Err: err, Hint: Hint("`millrace files ls` lists the names there are, `millrace files push DIR --name NAME` adds one")}
+		return &Fault{Code: ExitNotFound, Err: err, Hint: Hint("`millrace files ls` lists the names there are, `millrace files push DIR --name NAME` adds one")}
 	case errors.Is(err, value.ErrOvertaken):
-		return &Fault{Code: Refused, Err: err, Hint: Hint("look at what it is now, put your change into that, and give its revision to --if-revision")}
+		return &Fault{Code: ExitRefused, Err: err, Hint: Hint("look at what it is now, put your change into that, and give its revision to --if-revision")}
 	case errors.Is(err, definitions.ErrChanged):
-		return &Fault{Code: Refused, Err: err, Hint: Hint("`millrace job history NAME` or `millrace schedule show NAME` shows the changes; apply yours again if it is still wanted")}
+		return &Fault{Code: ExitRefused, Err: err, Hint: Hint("`millrace job history NAME` or `millrace schedule show NAME` shows the changes; apply yours again if it is still wanted")}
 	case errors.Is(err, definitions.ErrNoCalendar):
-		return &Fault{Code: NotFound, Err: err, Hint: Hint("`millrace calendar ls` lists the calendars there are, `millrace calendar apply FILE` adds one")}
+		return &Fault{Code: ExitNotFound, Err: err, Hint: Hint("`millrace calendar ls` lists the calendars there are, `millrace calendar apply FILE` adds one")}
 	case errors.Is(err, definitions.ErrNoToken):
-		return &Fault{Code: NotFound, Err: err, Hint: Hint("`millrace token ls` lists the tokens there are")}
+		return &Fault{Code: ExitNotFound, Err: err, Hint: Hint("`millrace token ls` lists the tokens there are")}
 	case errors.Is(err, definitions.ErrTokenExists):
-		return &Fault{Code: Refused, Err: err, Hint: Hint("--replace makes another one of this name, and the old one is refused from then on")}
+		return &Fault{Code: ExitRefused, Err: err, Hint: Hint("--replace makes another one of this name, and the old one is refused from then on")}
 	case errors.Is(err, task.ErrLongDefinition), errors.Is(err, schedule.ErrNeverOpen), errors.Is(err, definitions.ErrBadToken), errors.As(err, new(*schedule.Refusal)):
-		return &Fault{Code: Usage, Err: err}
+		return &Fault{Code: ExitUsage, Err: err}
 	case errors.As(err, new(*client.InUse)):
-		return &Fault{Code: Refused, Err: err, Hint: Hint("`millrace schedule rm NAME` removes one")}
+		return &Fault{Code: ExitRefused, Err: err, Hint: Hint("`millrace schedule rm NAME` removes one")}
 	case errors.Is(err, outputs.ErrSweeping):
-		return &Fault{Code: Refused, Err: err}
+		return &Fault{Code: ExitRefused, Err: err}
 	case errors.Is(err, definitions.ErrNoSchedule):
-		return &Fault{Code: NotFound, Err: err, Hint: Hint("`millrace schedule ls` lists the schedules there are, `millrace schedule add` adds one")}
+		return &Fault{Code: ExitNotFound, Err: err, Hint: Hint("`millrace schedule ls` lists the schedules there are, `millrace schedule add` adds one")}
 	case errors.Is(err, node.ErrUnknown):
-		return &Fault{Code: NotFound, Err: err, Hint: Hint("`millrace node ls` lists the nodes there are")}
+		return &Fault{Code: ExitNotFound, Err: err, Hint: Hint("`millrace node ls` lists the nodes there are")}
 	case errors.Is(err, node.ErrRetired):
-		return &Fault{Code: Refused, Err: err, Hint: Hint("a worker that starts under its name begins a new life")}
+		return &Fault{Code: ExitRefused, Err: err, Hint: Hint("a worker that starts under its name begins a new life")}
 	case errors.Is(err, node.ErrAlive):
-		return &Fault{Code: Refused, Err: err, Hint: Hint("`millrace node drain` takes work from it, SIGTERM ends its worker")}
+		return &Fault{Code: ExitRefused, Err: err, Hint: Hint("`millrace node drain` takes work from it, SIGTERM ends its worker")}
 	case errors.Is(err, task.ErrEnded):
-		return &Fault{Code: Refused, Err: err, Hint: Hint("`millrace task why` says how it ended, `millrace task retry` gives it another life")}
+		return &Fault{Code: ExitRefused, Err: err, Hint: Hint("`millrace task why` says how it ended, `millrace task retry` gives it another life")}
 	case errors.Is(err, task.ErrRunning), errors.Is(err, task.ErrShared), errors.Is(err, task.ErrNotWaiting), errors.Is(err, task.ErrNotHeld), errors.Is(err, job.ErrNotAsked):
-		return &Fault{Code: Refused, Err: err}
+		return &Fault{Code: ExitRefused, Err: err}
 	case errors.Is(err, queue.ErrFull), errors.Is(err, jet.ErrManySelectors), errors.Is(err, jet.ErrManyQueues):
-		return &Fault{Code: Refused, Err: err}
+		return &Fault{Code: ExitRefused, Err: err}
 	case errors.Is(err, client.ErrNoQueue):
-		return &Fault{Code: NotFound, Err: err, Hint: Hint("`millrace queue ls` lists the queues there are")}
+		return &Fault{Code: ExitNotFound, Err: err, Hint: Hint("`millrace queue ls` lists the queues there are")}
 	case errors.As(err, new(*events.Taken)):
-		return &Fault{Code: Refused, Err: err, Hint: Hint("wait for that task, cancel it, or submit with another key")}
+		return &Fault{Code: ExitRefused, Err: err, Hint: Hint("wait for that task, cancel it, or submit with another key")}
 	case errors.Is(err, events.ErrNeedForgotten):
-		return &Fault{Code: Refused, Err: err, Hint: Hint("leave that need out: the task has ended, and the log has forgotten how")}
+		return &Fault{Code: ExitRefused, Err: err, Hint: Hint("leave that need out: the task has ended, and the log has forgotten how")}
 	case errors.Is(err, events.ErrForgotten):
-		return &Fault{Code: Refused, Err: err, Hint: Hint("choose a new id, or leave it out: under this one a task may have run already")}
+		return &Fault{Code: ExitRefused, Err: err, Hint: Hint("choose a new id, or leave it out: under this one a task may have run already")}
 	case errors.Is(err, client.ErrOther):
-		return &Fault{Code: Refused, Err: err, Hint: Hint("`millrace task show` says what it does; choose another id, or leave --id out")}
+		return &Fault{Code: ExitRefused, Err: err, Hint: Hint("`millrace task show` says what it does; choose another id, or leave --id out")}
 	case errors.Is(err, streams.ErrRestoring):
-		return &Fault{Code: Refused, Err: err}
+		return &Fault{Code: ExitRefused, Err: err}
 	case errors.Is(err, jet.ErrNoService), errors.Is(err, jet.ErrNoJetStream), errors.Is(err, jet.ErrNoMillrace):
-		return &Fault{Code: NoServer, Err: err}
+		return &Fault{Code: ExitNoServer, Err: err}
 	case client.Denied(err):
-		return &Fault{Code: NoServer, Err: err, Hint: Hint(WhoYouAre)}
+		return &Fault{Code: ExitNoServer, Err: err, Hint: Hint(WhoYouAre)}
 	case errors.Is(err, events.ErrGone):
-		return &Fault{Code: NoServer, Err: err, Hint: Hint("the NATS server has closed the connection, and this command can go on no more: run it again")}
+		return &Fault{Code: ExitNoServer, Err: err, Hint: Hint("the NATS server has closed the connection, and this command can go on no more: run it again")}
 	case client.Unreachable(err):
-		return &Fault{Code: NoServer, Err: err, Hint: Hint("the server did not answer: is it up? --timeout or $NATS_TIMEOUT gives it longer")}
+		return &Fault{Code: ExitNoServer, Err: err, Hint: Hint("the server did not answer: is it up? --timeout or $NATS_TIMEOUT gives it longer")}
 	}
-	return &Fault{Code: Error, Err: err}
+	return &Fault{Code: ExitError, Err: err}
 }
 
 // denied says how the user gets a missing right.
 func denied(err error) *Fault {
 	lacks, _ := errors.AsType[*request.Denied](err)
 	if lacks.Listening && strings.HasPrefix(lacks.Subject, "_INBOX") {
-		return &Fault{Code: Refused, Err: err, Hint: Hint("this user has inboxes of its own: name them with --inbox-prefix or $NATS_INBOX_PREFIX")}
+		return &Fault{Code: ExitRefused, Err: err, Hint: Hint("this user has inboxes of its own: name them with --inbox-prefix or $NATS_INBOX_PREFIX")}
 	}
-	return &Fault{Code: Refused, Err: err, Hint: Hint("`millrace nats permissions` prints what each role needs: grant it to this user of the NATS server, or be another one")}
+	return &Fault{Code: ExitRefused, Err: err, Hint: Hint("`millrace nats permissions` prints what each role needs: grant it to this user of the NATS server, or be another one")}
 }
 
 // full tells whether an error means that the NATS server has no room.
@@ -232,36 +231,36 @@ func full(err error) bool {
 func serviceCode(code string) int {
 	switch code {
 	case "400":
-		return Usage
+		return ExitUsage
 	case "404":
-		return NotFound
+		return ExitNotFound
 	case "403", "409", "410", "412", "429":
-		return Refused
+		return ExitRefused
 	case "507":
-		return Mute
+		return ExitMute
 	}
-	return Error
+	return ExitError
 }
 
-// OfTask returns the exit code of a command that waited for a task.
-func OfTask(t task.Task) int {
+// ExitOfTask returns the exit code of a command that waited for a task.
+func ExitOfTask(t task.Task) int {
 	switch t.State {
 	case task.Finished:
-		return OK
+		return ExitOK
 	case task.Cancelled:
-		return Interrupted
+		return ExitInterrupted
 	case task.Abnormal:
-		return TaskAbnormal
+		return ExitTaskAbnormal
 	}
 	switch {
 	case t.Reason == value.Timeout:
-		return TaskTimeout
+		return ExitTaskTimeout
 	case t.Usage != nil && unix.SignalNum(t.Usage.Signal) > 0:
 		return signalled + int(unix.SignalNum(t.Usage.Signal))
 	case t.Exit != nil && *t.Exit > 0 && *t.Exit < 256:
 		return *t.Exit
 	}
-	return Error
+	return ExitError
 }
 
 func usageLine(c *cobra.Command) string {
@@ -275,11 +274,11 @@ func usageLine(c *cobra.Command) string {
 func letterFault(err error) *Fault {
 	switch {
 	case errors.Is(err, task.ErrNotDead):
-		return &Fault{Code: Refused, Err: err, Hint: Hint("`millrace dlq ls` lists what can be dismissed")}
+		return &Fault{Code: ExitRefused, Err: err, Hint: Hint("`millrace dlq ls` lists what can be dismissed")}
 	case errors.Is(err, client.ErrReadable):
-		return &Fault{Code: Refused, Err: err, Hint: Hint("`millrace events show SEQ` prints it")}
+		return &Fault{Code: ExitRefused, Err: err, Hint: Hint("`millrace events show SEQ` prints it")}
 	case errors.Is(err, client.ErrNoMessage):
-		return &Fault{Code: NotFound, Err: err}
+		return &Fault{Code: ExitNotFound, Err: err}
 	}
 	return nil
 }
@@ -288,4 +287,4 @@ func letterFault(err error) *Fault {
 const WhoYouAre = "say who you are with --creds, --nkey, --token-file, --user and --password-file, or --context"
 
 // MisuseOf marks an error as one in what was typed.
-func MisuseOf(err error) error { return &Fault{Code: Usage, Err: err} }
+func MisuseOf(err error) error { return &Fault{Code: ExitUsage, Err: err} }

@@ -1,4 +1,4 @@
-package exit
+package term
 
 import (
 	"context"
@@ -13,32 +13,32 @@ import (
 )
 
 func TestFaultOf(t *testing.T) {
-	if f := Of(nil); f != nil {
+	if f := FaultOf(nil); f != nil {
 		t.Errorf("no error is fault %v", f)
 	}
 	for name, c := range map[string]struct {
 		err  error
 		code int
 	}{
-		"any":             {errors.New("odd"), Error},
-		"no task":         {fmt.Errorf("task x: %w", task.ErrUnknown), NotFound},
-		"no job":          {fmt.Errorf("submit: %w", definitions.ErrNoJob), NotFound},
-		"changed":         {fmt.Errorf("store job x: %w", definitions.ErrChanged), Refused},
-		"overtaken":       {fmt.Errorf("store job x: %w", &value.Overtaken{Seen: 1, Is: 2}), Refused},
-		"long":            {fmt.Errorf("store job x: %w", task.ErrLongDefinition), Usage},
-		"ended":           {fmt.Errorf("cancel: %w", task.ErrEnded), Refused},
-		"not ended":       {fmt.Errorf("retry: %w", task.ErrRunning), Refused},
-		"no service":      {fmt.Errorf("%w (x)", jet.ErrNoService), NoServer},
-		"no answer":       {fmt.Errorf("ask: %w", context.DeadlineExceeded), NoServer},
-		"interrupted":     {fmt.Errorf("wait: %w", context.Canceled), Interrupted},
-		"service: seen":   {&jet.ServiceError{Code: "412", Message: "changed"}, Refused},
-		"service: wrong":  {&jet.ServiceError{Code: "400", Message: "cursor"}, Usage},
-		"service: none":   {&jet.ServiceError{Code: "404"}, NotFound},
-		"service: no":     {&jet.ServiceError{Code: "409"}, Refused},
-		"service: broken": {&jet.ServiceError{Code: "500"}, Error},
+		"any":             {errors.New("odd"), ExitError},
+		"no task":         {fmt.Errorf("task x: %w", task.ErrUnknown), ExitNotFound},
+		"no job":          {fmt.Errorf("submit: %w", definitions.ErrNoJob), ExitNotFound},
+		"changed":         {fmt.Errorf("store job x: %w", definitions.ErrChanged), ExitRefused},
+		"overtaken":       {fmt.Errorf("store job x: %w", &value.Overtaken{Seen: 1, Is: 2}), ExitRefused},
+		"long":            {fmt.Errorf("store job x: %w", task.ErrLongDefinition), ExitUsage},
+		"ended":           {fmt.Errorf("cancel: %w", task.ErrEnded), ExitRefused},
+		"not ended":       {fmt.Errorf("retry: %w", task.ErrRunning), ExitRefused},
+		"no service":      {fmt.Errorf("%w (x)", jet.ErrNoService), ExitNoServer},
+		"no answer":       {fmt.Errorf("ask: %w", context.DeadlineExceeded), ExitNoServer},
+		"interrupted":     {fmt.Errorf("wait: %w", context.Canceled), ExitInterrupted},
+		"service: seen":   {&jet.ServiceError{Code: "412", Message: "changed"}, ExitRefused},
+		"service: wrong":  {&jet.ServiceError{Code: "400", Message: "cursor"}, ExitUsage},
+		"service: none":   {&jet.ServiceError{Code: "404"}, ExitNotFound},
+		"service: no":     {&jet.ServiceError{Code: "409"}, ExitRefused},
+		"service: broken": {&jet.ServiceError{Code: "500"}, ExitError},
 		"a fault itself":  {fmt.Errorf("x: %w", &Fault{Code: 42}), 42},
 	} {
-		if f := Of(c.err); f.Code != c.code {
+		if f := FaultOf(c.err); f.Code != c.code {
 			t.Errorf("%s: exit code %d, want %d", name, f.Code, c.code)
 		}
 	}
@@ -63,7 +63,7 @@ func TestTaskExit(t *testing.T) {
 		"cancelled":       {task.Task{State: task.Cancelled}, 130},
 		"cancelled, exit": {task.Task{State: task.Cancelled, Exit: code(143)}, 130},
 	} {
-		if got := OfTask(c.t); got != c.want {
+		if got := ExitOfTask(c.t); got != c.want {
 			t.Errorf("%s: exit code %d, want %d", name, got, c.want)
 		}
 	}
