@@ -224,12 +224,14 @@ func TestFaults(t *testing.T) {
 	app := shared()
 	nothing := func(context.Context, int) error { return nil }
 	for want, f := range map[string]*millrace.Function[int, struct{}]{
-		`handler`:       millrace.Action("no spaces", nothing),
-		`retry.max`:     millrace.Action("a", nothing, millrace.Retries(-1)),
-		`timeout.run`:   millrace.Action("a", nothing, millrace.Timeout(-1)),
-		`unique.key`:    millrace.Action("a", nothing, millrace.Unique("{")),
-		`queue`:         millrace.Action("a", nothing, millrace.Queue("?")),
-		`unknown field`: millrace.Action("a", nothing, millrace.Fields("retries: 3")),
+		`handler`:         millrace.Action("no spaces", nothing),
+		`retry.max`:       millrace.Action("a", nothing, millrace.Retries(-1)),
+		`timeout.run`:     millrace.Action("a", nothing, millrace.Timeout(-1)),
+		`unique.key`:      millrace.Action("a", nothing, millrace.Unique("{")),
+		`queue`:           millrace.Action("a", nothing, millrace.Queue("?")),
+		`unknown field`:   millrace.Action("a", nothing, millrace.Fields("retries: 3")),
+		`function's type`: millrace.Action("a", nothing, millrace.Fields("params: [{name: value, default: 1}]")),
+		`schedule.cron`:   millrace.Action("a", nothing, millrace.Cron("61 * * * *", "")),
 	} {
 		if _, err := f.Submit(t.Context(), app, 1); !errors.Is(err, millrace.ErrInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("submit: %v, want %s", err, want)
@@ -237,6 +239,11 @@ func TestFaults(t *testing.T) {
 		if err := app.Apply(t.Context(), f); !errors.Is(err, millrace.ErrInvalid) {
 			t.Errorf("apply: %v, want %s", err, want)
 		}
+		soon, cancel := context.WithTimeout(t.Context(), testkit.Patience)
+		if err := app.Work(soon, f); !errors.Is(err, millrace.ErrInvalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("work: %v, want %s", err, want)
+		}
+		cancel()
 	}
 	twice := millrace.Action("twice", nothing)
 	if err := app.Work(t.Context(), twice, twice); err == nil || !strings.Contains(err.Error(), `"twice"`) {

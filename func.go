@@ -48,7 +48,11 @@ func Func[In, Out any](name string, run func(context.Context, In) (Out, error), 
 	f := &Function[In, Out]{run: run}
 	f.of = handler{name: name, in: reflect.TypeFor[In](), out: reflect.TypeFor[Out](), run: f.attempt}
 	of := settings{job: job.Job{Name: jobName(name), Spec: job.Spec{Handler: name}}}
-	f.of.settings = of.with(options)
+	of = of.with(options)
+	if err := value.JoinFaults(of.job.Validate(), schedule.ValidateOfJob(&of.job, "schedule", nil)); err != nil && len(of.wrong) == 0 {
+		of.wrong = append(of.wrong, err)
+	}
+	f.of.settings = of
 	return f
 }
 
@@ -68,7 +72,9 @@ func (h *handler) asJob() (job.Job, error) {
 	j := h.settings.job
 	err := h.settings.fault()
 	if err == nil {
-		j.Params.Declared, j.Returns = declared(h.in), returned(h.out)
+		if j.Params.Declared = declared(h.in); j.Returns == nil {
+			j.Returns = returned(h.out)
+		}
 		err = j.Validate()
 	}
 	if err != nil {

@@ -1,9 +1,9 @@
 package millrace
 
 import (
+	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 	"time"
 
 	"millrace/task"
@@ -141,8 +141,8 @@ func Every(d time.Duration) Option {
 	return func(s *settings) { s.job.Schedule = &job.Schedule{Every: value.Duration(d)} }
 }
 
-// Fields sets any other fields, as lines of a job file, each of which replaces what options before
-// it have set:
+// Fields sets any other fields but params, as lines of a job file, each of which replaces what
+// options before it have set:
 //
 //	millrace.Fields(`
 //	retry: {max: 5, min: 10s, max_delay: 10m, jitter: 0.2}
@@ -151,16 +151,14 @@ func Every(d time.Duration) Option {
 func Fields(lines string) Option {
 	return func(s *settings) {
 		text := fmt.Sprintf("%s\nname: %s\nhandler: %q\n", lines, s.job.Name, s.job.Handler)
-		is, err := jobfile.ParseOne(s.job.Name, []byte(text))
+		is, err := jobfile.Over(s.job, []byte(text))
+		if err == nil && !is.Params.IsZero() {
+			err = errors.New("params are those of the function's type")
+		}
 		if err != nil {
 			s.wrong = append(s.wrong, err)
 			return
 		}
-		to, from := reflect.ValueOf(&s.job).Elem(), reflect.ValueOf(is)
-		for _, f := range reflect.VisibleFields(from.Type()) {
-			if set := from.FieldByIndex(f.Index); !f.Anonymous && !set.IsZero() {
-				to.FieldByIndex(f.Index).Set(set)
-			}
-		}
+		s.job = is
 	}
 }

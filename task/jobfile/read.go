@@ -52,6 +52,21 @@ func ParseOne(name string, data []byte) (job.Job, error) {
 	})
 }
 
+// Over is [ParseOne] for fields that replace those of a job, the name included.
+func Over(base job.Job, data []byte) (job.Job, error) {
+	return one("", base.Name, data, "job", "`name`", func(d *reader, root *node, before []Problem) (job.Job, string) {
+		is := base
+		for _, given := range root.fields {
+			if f, known := fieldNamed(reflect.TypeFor[job.Job](), given.name); known {
+				reflect.ValueOf(&is).Elem().FieldByIndex(f.Index).SetZero()
+			}
+		}
+		d.root(root, &is)
+		d.validate(&is, (*job.Job).Validate, slices.Clone(d.problems[len(before):]))
+		return is, is.Name
+	})
+}
+
 // one reads a file that must hold one definition and no more; with a name, the definition must have
 // that one. Read is as for documents, and also returns the definition.
 func one[T any](file, name string, data []byte, what, needs string, read func(d *reader, root *node, before []Problem) (T, string)) (T, error) {
