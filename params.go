@@ -2,9 +2,11 @@ package millrace
 
 import (
 	"bytes"
+	"cmp"
 	"encoding"
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -132,11 +134,35 @@ func declare(name, doc string, t reflect.Type, optional bool) param.Param {
 	return p
 }
 
-// eachField calls do with the fields of a struct as JSON has them. A field that may be left out is
-// optional: one with omitempty or omitzero, or a pointer.
+// field is a field of a struct as JSON has it. It is optional if it may be left out: one with omitempty or
+// omitzero, a pointer, and all of an embedded pointer.
+type field struct {
+	reflect.StructField
+	name             string
+	optional, tagged bool
+	depth            int
+}
+
+// eachField calls do with the fields of a struct as JSON has them: of several with one name the outermost, or the
+// one with a tag, or none.
 func eachField(t reflect.Type, do func(f reflect.StructField, name string, optional bool)) {
-	for i := range t.NumField() {
-		f := t.Field(i)
+	all := fieldsOf(t, nil, false)
+	for i, f := range all {
+		hides := func(o field) bool {
+			return o.name == f.name && (o.depth < f.depth || o.depth == f.depth && (o.tagged || !f.tagged))
+		}
+		if !slices.ContainsFunc(all[:i], hides) && !slices.ContainsFunc(all[i+1:], hides) {
+			do(f.StructField, f.name, f.optional)
+		}
+	}
+}
+
+// fieldsOf lists the fields of a struct and of those embedded in it; above are the structs around it.
+func fieldsOf(t reflect.Type, above []reflect.Type, optional bool) (all []field) {
+	if slices.Contains(above, t) {
+		return nil
+	}
+	for f := range t.Fields() {
 		name, flags, _ := strings.Cut(f.Tag.Get("json"), ",")
 		inner := f.Type
 		if inner.Kind() == reflect.Pointer {
@@ -145,17 +171,19 @@ func eachField(t reflect.Type, do func(f reflect.StructField, name string, optio
 		switch {
 		case name == "-" && flags == "":
 		case f.Anonymous && name == "" && inner.Kind() == reflect.Struct && !writesItself(inner):
-			eachField(inner, do)
+			all = append(all, fieldsOf(inner, append(above, t), optional || inner != f.Type)...)
 		case f.IsExported():
-			if name == "" {
-				name = f.Name
-			}
-			if strings.Contains(flags, "string") {
+			may := optional || strings.Contains(flags, "omit") || f.Type.Kind() == reflect.Pointer
+			switch quoted := strings.Contains(flags, "string"); {
+			case quoted && f.Type != inner:
+				f.Type = reflect.TypeFor[*string]()
+			case quoted:
 				f.Type = reflect.TypeFor[string]()
 			}
-			do(f, name, strings.Contains(flags, "omit") || f.Type.Kind() == reflect.Pointer)
+			all = append(all, field{f, cmp.Or(name, f.Name), may, name != "", len(above)})
 		}
 	}
+	return all
 }
 
 // schemaOf returns the JSON Schema of how a type is written, as far as the type says it; above are

@@ -28,6 +28,7 @@ type everything struct {
 	Count  uint8          `json:"count,omitzero"`
 	Share  float64        `json:"share"`
 	Quoted int            `json:"quoted,string"`
+	Maybe  *int           `json:"maybe,string"`
 	On     *bool          `json:"on"`
 	When   time.Time      `json:"when"`
 	Bytes  []byte         `json:"bytes"`
@@ -91,10 +92,13 @@ func TestParameters(t *testing.T) {
 func TestDeclared(t *testing.T) {
 	p := param.Params{Declared: declared(reflect.TypeFor[everything]())}
 	for name, bad := range map[string]string{"text": `1`, "whole": `1.5`, "count": `-1`, "when": `7`, "tags": `[1]`, "sizes": `{"a":"b"}`,
-		"tree": `{"name":"a","kids":[{}, 1]}`, "Hidden": `"a"`, "own": `"a"`, "quoted": `3`, "owner": `null`} {
+		"tree": `{"name":"a","kids":[{}, 1]}`, "Hidden": `"a"`, "own": `"a"`, "quoted": `3`, "maybe": `3`, "owner": `null`} {
 		if _, wrong := p.Read(map[string]json.RawMessage{name: json.RawMessage(bad)}, nil); len(wrong) != 1 {
 			t.Errorf("%s: %s is refused with %v", name, bad, wrong)
 		}
+	}
+	if _, wrong := p.Read(map[string]json.RawMessage{"maybe": json.RawMessage("null")}, nil); wrong != nil {
+		t.Error(wrong)
 	}
 	var missing []string
 	for i := range p.Declared {
@@ -108,11 +112,58 @@ func TestDeclared(t *testing.T) {
 	}
 }
 
-// Names of jobs have no dots or colons, and those of functions may.
+// Of fields with one name the outermost is declared, as JSON has it, and what an absent struct has may be absent.
+func TestEmbeddedFields(t *testing.T) {
+	type Loop struct {
+		*tree
+		*Loop
+		Name int `json:"name"`
+	}
+	got := map[string]bool{}
+	for _, p := range declared(reflect.TypeFor[struct {
+		Loop
+		base
+		*everything
+		Text int `json:"text"`
+	}]()) {
+		if _, double := got[p.Name]; double || p.Name == "text" && p.Type != "integer" || p.Name == "owner" && p.Optional {
+			t.Errorf("declared is %+v", p)
+		}
+		got[p.Name] = p.Optional
+	}
+	if len(got) != 17 || got["name"] || !got["kids"] || !got["share"] {
+		t.Errorf("declared and optional are %v", got)
+	}
+	if two := declared(reflect.TypeFor[struct {
+		other
+		another
+	}]()); len(two) != 1 || two[0].Name != "Size" {
+		t.Errorf("of two with one name: %+v", two)
+	}
+}
+
+type (
+	other   struct{ Name string }
+	another struct{ Name, Size string }
+)
+
+// Lines replace fields as a whole, also with nothing.
+func TestFieldsReplace(t *testing.T) {
+	f := Action("a", func(context.Context, int) error { return nil }, Retries(3), Unique("k"), Priority(7), Fields("retry: {max: 0}\nunique: {}"))
+	if j := f.of.settings.job; f.of.settings.fault() != nil || j.Retry.Max != 0 || j.Unique.Key != "" || j.Priority != 7 {
+		t.Errorf("the job is %+v: %v", j, f.of.settings.fault())
+	}
+}
+
+// Names of jobs have no dots or colons, and those of functions may. What a function says of its results goes along.
 func TestNames(t *testing.T) {
-	f := Action("mail:welcome.de", func(context.Context, int) error { return nil })
-	if j, err := f.of.asJob(); err != nil || j.Name != "mail-welcome-de" || j.Handler != "mail:welcome.de" {
+	mail := Action("mail:welcome.de", func(context.Context, int) error { return nil })
+	if j, err := mail.of.asJob(); err != nil || j.Name != "mail-welcome-de" || j.Handler != "mail:welcome.de" {
 		t.Errorf("the job is %s of the handler %s: %v", j.Name, j.Handler, err)
+	}
+	f := Func("any", func(context.Context, int) (any, error) { return nil, nil }, Fields("returns: {type: object}"))
+	if j, err := f.of.asJob(); err != nil || string(j.Returns) != `{"type":"object"}` {
+		t.Errorf("its results are %s: %v", j.Returns, err)
 	}
 }
 
