@@ -95,9 +95,6 @@ func (f *Function[In, Out]) submission(ctx context.Context, app *App, in In, opt
 // made returns what makes a task of the function with these settings.
 func (f *Function[In, Out]) made(ctx context.Context, app *App, in In, of settings) (Submission, error) {
 	err := of.fault()
-	if err == nil && (app == nil || app.client == nil) {
-		err = errors.New("there is no App to submit to: Open makes one")
-	}
 	s := of.each
 	if err == nil {
 		s.Params, err = encode(in)
@@ -116,6 +113,14 @@ func (f *Function[In, Out]) made(ctx context.Context, app *App, in In, of settin
 		}
 	}
 	return s, app.looked(ctx, &s)
+}
+
+// to refuses to submit to no App.
+func (h *handler) to(app *App) error {
+	if app == nil || app.client == nil {
+		return wrong(h.name, errors.New("there is no App to submit to: Open makes one"))
+	}
+	return nil
 }
 
 // replace has a submission of a stored job say what an option of its own has changed.
@@ -151,6 +156,9 @@ func replace(s *Submission, stored, asked job.Spec) error {
 // [*Taken].
 func (f *Function[In, Out]) Submit(ctx context.Context, app *App, in In, options ...Option) (*Run[Out], error) {
 	s, err := f.submission(ctx, app, in, options)
+	if err == nil {
+		err = f.of.to(app)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -162,8 +170,12 @@ func (f *Function[In, Out]) Submit(ctx context.Context, app *App, in In, options
 }
 
 // SubmitAll is [Function.Submit] for many at once, far faster than one by one. If one is wrong,
-// nothing is submitted; after any other error some tasks may exist.
+// nothing is submitted; after any other error the runs are those of the first ones, which exist, and
+// more may.
 func (f *Function[In, Out]) SubmitAll(ctx context.Context, app *App, all []In, options ...Option) ([]*Run[Out], error) {
+	if err := f.of.to(app); err != nil {
+		return nil, err
+	}
 	submissions := make([]Submission, len(all))
 	for i, in := range all {
 		var err error
@@ -212,6 +224,9 @@ func (f *Function[In, Out]) Spawn(ctx context.Context, key string, in In, option
 func (f *Function[In, Out]) Schedule(ctx context.Context, app *App, name string, in In, options ...Option) error {
 	of := f.of.settings.with(options)
 	s, err := f.made(ctx, app, in, of)
+	if err == nil {
+		err = f.of.to(app)
+	}
 	if err != nil {
 		return err
 	}

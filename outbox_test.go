@@ -2,6 +2,7 @@ package millrace
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"strings"
@@ -52,5 +53,22 @@ func TestStoredReasons(t *testing.T) {
 	}
 	if got := PostgreSQL.spelled("a = ? AND b = ?"); got != "a = $1 AND b = $2" {
 		t.Error(got)
+	}
+}
+
+// rows is a transaction that keeps the arguments of its statements.
+type rows []any
+
+func (r *rows) ExecContext(_ context.Context, _ string, args ...any) (sql.Result, error) {
+	*r = append(*r, args...)
+	return nil, nil
+}
+
+// A program that only writes rows needs no App.
+func TestWriter(t *testing.T) {
+	var tx rows
+	id, err := Action("mail", func(context.Context, int) error { return nil }).SubmitTx(t.Context(), &Outbox{Dialect: SQLite}, &tx, 1)
+	if err != nil || len(tx) != 2 || tx[0] != string(id) {
+		t.Errorf("the row of %s is %v: %v", id, tx, err)
 	}
 }
