@@ -178,9 +178,10 @@ func Sleep(ctx context.Context, name string, d time.Duration) error {
 	return ours(r.Sleep(ctx, name, d))
 }
 
-// Await waits for a signal by the name (`millrace task signal`, [Run.Signal], a button on pages), and
-// returns the data that came with it. Timeout is how long it waits, 0 for ever; then the error wraps
-// [ErrNoSignal]. It waits as [Sleep] does. A name is 1 to 64 letters, digits, '_' or '-'.
+// Await waits for a signal (`millrace task signal`, [Run.Signal], a button on pages, which show the name), and
+// returns the data that came with it, the zero T if none did. Timeout is how long it waits, 0 for ever; then the
+// error wraps [ErrNoSignal]. It wraps [ErrInvalid] if the data are no T: the function may ask again by another
+// Await. It waits as [Sleep] does. A name is 1 to 64 letters, digits, '_' or '-'.
 func Await[T any](ctx context.Context, name string, timeout time.Duration) (out T, err error) {
 	r, err := runningOf(ctx, "await "+name)
 	if err != nil {
@@ -196,8 +197,12 @@ func Await[T any](ctx context.Context, name string, timeout time.Duration) (out 
 	case !came:
 		return out, fmt.Errorf("millrace: await %s: %w", name, ErrNoSignal)
 	}
-	err = remembered(&task.Step{Name: name, Kind: task.StepAwait, Result: data}, &out)
-	return out, err
+	if len(data) > 0 {
+		if err := json.Unmarshal(data, &out); err != nil {
+			return out, worker.Final(fmt.Errorf("millrace: await %s: what came with the signal: %w", name, client.Wrong(value.Plainly(err))))
+		}
+	}
+	return out, nil
 }
 
 // Call has another function run as a child of the task, and returns its result. The same step never makes

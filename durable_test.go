@@ -118,3 +118,44 @@ func TestDurable(t *testing.T) {
 	}
 	t.Logf("%d runs", runs.Load())
 }
+
+// A signal that comes too early is refused as such, and one of another type leaves the choice to the function.
+func TestSignals(t *testing.T) {
+	begun, goOn := make(chan bool), make(chan bool)
+	pick := millrace.Func("pick", func(ctx context.Context, _ struct{}) (int, error) {
+		if millrace.Current(ctx).Attempt == 1 {
+			begun <- true
+			<-goOn
+		}
+		n, err := millrace.Await[int](ctx, "first", time.Hour)
+		if errors.Is(err, millrace.ErrInvalid) && !errors.Is(err, millrace.ErrChanged) {
+			n, err = millrace.Await[int](ctx, "second", time.Hour)
+		}
+		return n, err
+	})
+	app, end := running(pick)
+	defer end()
+	run := must(pick.Submit(t.Context(), app, struct{}{}))(t)
+	<-begun
+	if err := run.Signal(t.Context(), 7); !errors.Is(err, millrace.ErrNotHeld) {
+		t.Errorf("too early: %v", err)
+	}
+	goOn <- true
+	for _, is := range []struct {
+		name string
+		data any
+	}{{"first", "seven"}, {"second", 7}} {
+		waits, found := context.WithCancel(t.Context())
+		_, _ = app.Client().Watch(waits, run.ID, func(t millrace.Task) {
+			if t.State.Terminal() || t.AwaitsSignal() && t.Waits().Step == is.name {
+				found()
+			}
+		})
+		if err := run.Signal(t.Context(), is.data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n, err := run.Result(t.Context()); n != 7 || err != nil {
+		t.Errorf("it returns %d, %v", n, err)
+	}
+}

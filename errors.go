@@ -29,6 +29,8 @@ var (
 	ErrUnknown = task.ErrUnknown
 	// ErrEnded: the task has ended, and what was asked for is for open ones.
 	ErrEnded = task.ErrEnded
+	// ErrNotHeld: the task does not wait for a signal: not yet, or no longer.
+	ErrNotHeld = task.ErrNotHeld
 	// ErrFailed: a task has ended without success. It is always a [*Failure].
 	ErrFailed = errors.New("the task failed")
 	// ErrCancelled: a task was cancelled. It is the error of its [Run.Result], and the cause of the

@@ -101,8 +101,9 @@ func (r *Run[Out]) Retry(ctx context.Context, reason string) error {
 	return err
 }
 
-// Signal gives a task that waits for a signal (`signal` in [Fields]) what it waits for; data may be
-// nil. The error wraps [ErrUnknown], [ErrEnded] or [ErrInvalid].
+// Signal gives a task that waits for a signal ([Await], or `signal` in [Fields]) what it waits for;
+// data may be nil. Given twice, it also answers the next Await. The error wraps [ErrNotHeld] if the
+// task does not wait for one now, [ErrUnknown], [ErrEnded] or [ErrInvalid].
 func (r *Run[Out]) Signal(ctx context.Context, data any) error {
 	raw, err := json.Marshal(data)
 	if err != nil {

@@ -1,5 +1,5 @@
 """A durable function in Python: millrace worker --program 'python3 examples/order.py', then
-millrace run --handler order -p total=20; millrace task signal approval TASK --data '"ann"'
+millrace run --handler order -p total=20; millrace task signal TASK --data '"ann"'
 
 Whatever is lost or started again meanwhile, the order is charged once. PYTHONPATH must have the folder of
 millrace.py (ipc/clients/python).

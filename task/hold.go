@@ -212,7 +212,7 @@ func (t *Task) holdAgain(unsaid bool, why string, r Recorded) {
 }
 
 // ErrNotHeld: the task does not have the hold that was to be opened.
-var ErrNotHeld = errors.New("nothing of that kind holds the task")
+var ErrNotHeld = errors.New("the task does not wait for this now")
 
 // joinInputs merges two objects; members of more win.
 func joinInputs(to, more json.RawMessage) (json.RawMessage, error) {

@@ -182,9 +182,11 @@ func FaultOf(err error) *Fault {
 		return &Fault{Code: ExitRefused, Err: err, Hint: Hint("a worker that starts under its name begins a new life")}
 	case errors.Is(err, node.ErrAlive):
 		return &Fault{Code: ExitRefused, Err: err, Hint: Hint("`millrace node drain` takes work from it, SIGTERM ends its worker")}
+	case errors.Is(err, task.ErrNotHeld):
+		return &Fault{Code: ExitRefused, Err: err, Hint: Hint("`millrace task why` says what it waits for")}
 	case errors.Is(err, task.ErrEnded):
 		return &Fault{Code: ExitRefused, Err: err, Hint: Hint("`millrace task why` says how it ended, `millrace task retry` gives it another life")}
-	case errors.Is(err, task.ErrRunning), errors.Is(err, task.ErrShared), errors.Is(err, task.ErrNotWaiting), errors.Is(err, task.ErrNotHeld), errors.Is(err, job.ErrNotAsked):
+	case errors.Is(err, task.ErrRunning), errors.Is(err, task.ErrShared), errors.Is(err, task.ErrNotWaiting), errors.Is(err, job.ErrNotAsked):
 		return &Fault{Code: ExitRefused, Err: err}
 	case errors.Is(err, queue.ErrFull), errors.Is(err, jet.ErrManySelectors), errors.Is(err, jet.ErrManyQueues):
 		return &Fault{Code: ExitRefused, Err: err}
