@@ -2,11 +2,16 @@ package view
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
+	"time"
 
+	"millrace/task"
 	"millrace/task/value"
 )
 
@@ -50,6 +55,73 @@ func diff(was, is map[string]json.RawMessage) []Change {
 		}
 	}
 	return changes
+}
+
+// Bounds of measures that tell something: one of them is at least twice the other, and at least so much.
+const (
+	tellingTime   = time.Second
+	tellingMemory = 16 << 20
+)
+
+// firstOfRuns are the fields of a task that people look at first, and ofEachRun those that differ between any two
+// runs: which task it is, its places in the log and in time, and what it used.
+var (
+	firstOfRuns = []string{"state", "reason", "exit", "message", "params", "node", "ran", "usage"}
+	ofEachRun   = []string{
+		"id", "parent", "head", "seq", "offer", "epoch", "session", "turn", "rated", "life", "end_seq", "since", "submitted_at", "due", "begun",
+		"started_at", "ended_at", "tick", "ran", "usage",
+	}
+)
+
+// Telling parts the changes between two runs: what tells how they differ, what matters most first, and what differs
+// between any two.
+func Telling(changes []Change) (telling, always []Change) {
+	for _, c := range changes {
+		if root, _, _ := strings.Cut(c.Field, "."); slices.Contains(ofEachRun, root) && !c.apart() {
+			always = append(always, c)
+		} else {
+			telling = append(telling, c)
+		}
+	}
+	rank := func(c Change) int {
+		root, _, _ := strings.Cut(c.Field, ".")
+		if at := slices.Index(firstOfRuns, root); at >= 0 {
+			return at
+		}
+		return len(firstOfRuns)
+	}
+	slices.SortStableFunc(telling, func(a, b Change) int { return cmp.Compare(rank(a), rank(b)) })
+	return telling, always
+}
+
+// apart tells whether a measure of two runs differs so much that it may be why one of them failed.
+func (c *Change) apart() bool {
+	differ := func(a, b, least int64) bool { return max(a, b) >= max(least, 2*min(a, b)) }
+	switch c.Field {
+	case "ran":
+		var was, is value.Duration
+		return (c.Was == nil || json.Unmarshal(c.Was, &was) == nil) && (c.Is == nil || json.Unmarshal(c.Is, &is) == nil) &&
+			differ(int64(was), int64(is), int64(tellingTime))
+	case "usage.max_memory":
+		var was, is int64
+		return json.Unmarshal(c.Was, &was) == nil && json.Unmarshal(c.Is, &is) == nil && differ(was, is, tellingMemory)
+	}
+	return c.Field == "usage.signal" || c.Field == "usage.limits" || c.Field == "usage.refused"
+}
+
+// goodWithin is how far back the last good run of a job is looked for.
+const goodWithin = 31 * 24 * time.Hour
+
+// LastGood finds the latest run of a task's job before it that has finished; nil for none, and for a step.
+func LastGood(ctx context.Context, v View, t *task.Task) (*task.Task, error) {
+	if t.Job == "" || t.Parent != "" {
+		return nil, nil
+	}
+	page, err := v.List(ctx, Query{Kind: Tasks, Filter: Filter{Job: t.Job, Roots: true, States: []task.State{task.Finished}, After: t.ID, Since: t.SubmittedAt.Add(-goodWithin), Limit: 1}})
+	if err != nil || len(page.Tasks) == 0 {
+		return nil, err
+	}
+	return &page.Tasks[0], nil
 }
 
 // fieldsOf returns the fields of an item, by path.

@@ -460,6 +460,38 @@ func TestDiffLists(t *testing.T) {
 	}
 }
 
+// What differs between any two runs stands apart, unless a measure is many times the other; what people look at first
+// is first.
+func TestTelling(t *testing.T) {
+	for name, c := range map[string]struct{ was, is, telling, always string }{
+		"one that failed": {
+			`{"id":"a","exit":0,"labels":{"x":"1"},"node":"w1","params":{"disk":"sda"},"ran":"4s","session":"s","state":"finished","turn":3,"usage":{"run":"4s"}}`,
+			`{"id":"b","exit":7,"labels":{"x":"2"},"message":"no","node":"w2","params":{"disk":"sdb"},"ran":"7s","session":"t","state":"error","turn":9,"usage":{"run":"6s"}}`,
+			"state exit message params.disk node labels.x", "id ran session turn usage.run",
+		},
+		"one that took long":     {`{"ran":"4s","usage":{"max_memory":20000000}}`, `{"ran":"8s","usage":{"max_memory":39000000}}`, "ran", "usage.max_memory"},
+		"short ones":             {`{"ran":"4ms","usage":{"max_memory":1000}}`, `{"ran":"800ms","usage":{"max_memory":9000}}`, "", "ran usage.max_memory"},
+		"one that took memory":   {`{"ran":"4s","usage":{"max_memory":20000000}}`, `{"ran":"7s","usage":{"max_memory":90000000}}`, "usage.max_memory", "ran"},
+		"one that was killed":    {`{"ran":"1h"}`, `{"usage":{"signal":"killed"}}`, "ran usage.signal", ""},
+		"one that did something": {`{"state":"error"}`, `{"state":"error","retries":3}`, "retries", ""},
+	} {
+		changes, err := DiffValues(json.RawMessage(c.was), json.RawMessage(c.is))
+		if err != nil {
+			t.Fatal(err)
+		}
+		names := func(changes []Change) string {
+			var all []string
+			for _, c := range changes {
+				all = append(all, c.Field)
+			}
+			return strings.Join(all, " ")
+		}
+		if telling, always := Telling(changes); names(telling) != c.telling || names(always) != c.always {
+			t.Errorf("%s: %q tell something, and %q are of any two", name, names(telling), names(always))
+		}
+	}
+}
+
 func TestDiffAll(t *testing.T) {
 	s, a, b := tale(t)
 	for _, c := range []struct {

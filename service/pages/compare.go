@@ -30,8 +30,8 @@ type comparison struct {
 	From, Until string
 	// Offered tells that nobody chose what it is compared with.
 	Offered bool
-	// Changes are the fields that differ, and Places those of them that do so between any two tasks.
-	Changes, Places []view.Change
+	// Changes are the fields that differ, and Always those of them that do so between any two runs.
+	Changes, Always []view.Change
 	Wrong           string
 	Asked           bool
 	// Printed is what both tasks have printed last; marked are the lines of which the other one has none.
@@ -123,13 +123,7 @@ func (d *comparison) compare(ctx context.Context, l *look, with string) (err err
 		return err
 	}
 	all, err := view.DiffItems(view.Item{Task: &d.Of}, view.Item{Task: &other})
-	for _, c := range all {
-		if slices.Contains(ofEach, c.Field) {
-			d.Places = append(d.Places, c)
-		} else {
-			d.Changes = append(d.Changes, c)
-		}
-	}
+	d.Changes, d.Always = view.Telling(all)
 	if err != nil || !l.May(string(rights.TaskOutput)) {
 		return err
 	}
@@ -173,8 +167,14 @@ func markOwn(a, b []line) {
 	}
 }
 
-// ofEach are the fields that say which task it is, and its places in the log and in time.
-var ofEach = []string{"id", "head", "seq", "offer", "epoch", "since", "submitted_at", "started_at", "ended_at"}
+// Other is what the other task is to it, such as the last good run; "" for nothing special.
+func (d *comparison) Other() string {
+	i := slices.IndexFunc(d.Runs, func(run like) bool { return run.ID == d.With })
+	if i < 0 {
+		return ""
+	}
+	return d.Runs[i].Is
+}
 
 // offer chooses what the task is compared with: itself since the moment of the page, the last good run if it has
 // failed, or the previous run; nothing if there is none.

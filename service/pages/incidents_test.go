@@ -155,7 +155,7 @@ func TestSteps(t *testing.T) {
 		query []string
 		want  []string
 	}{
-		"a point":            {[]string{"at", "1048189"}, []string{">#1048189</a> <code>attempt.started", "<code>state</code>", "&#34;pending&#34;", "decided", "b NO, unproved", "node b", "▸ #1048189"}},
+		"a point":            {[]string{"at", "1048189"}, []string{">#1048189</a> <code>attempt.started", "<code>state</code>", "<pre>pending</pre>", "decided", "b NO, unproved", "node b", "▸ #1048189"}},
 		"the next":           {[]string{"at", "1048188", "do", "s"}, []string{">#1048189</a> <code>"}},
 		"back":               {[]string{"at", "1048189", "do", "S"}, []string{">#1048188</a> <code>"}},
 		"of the task":        {[]string{"at", "1048188", "of", "task " + stuck, "do", "n"}, []string{">#1048189</a> <code>", "2 of "}},

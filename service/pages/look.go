@@ -521,10 +521,14 @@ func count(n int) string {
 
 // fieldOf shows the value of a field that has changed, with times of Millrace on the clock of the page.
 func fieldOf(field string, value json.RawMessage) template.HTML {
-	if wording.OfUsers(field) {
-		return template.HTML(template.HTMLEscapeString(pretty(value))) // nothing foreign is left in it
+	text, is := wording.Unquoted(value)
+	if !is {
+		text = pretty(value)
 	}
-	return clocks(pretty(value))
+	if wording.OfUsers(field) {
+		return template.HTML(template.HTMLEscapeString(text)) // nothing foreign is left in it
+	}
+	return clocks(text)
 }
 
 // pretty formats JSON for people; other text stays as it is.

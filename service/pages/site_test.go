@@ -173,7 +173,7 @@ func TestCompare(t *testing.T) {
 	then := strconv.FormatUint(last, 10)
 	of := "/tasks/" + string(ids[1]) + "/compare"
 	for path, want := range map[string][]string{
-		of: {"the previous run", "Ids, places in the log and times", `<a href="../../tasks" aria-current="page">Tasks</a>`, "labels.who", "ann", "bob", "compare with the next run", "what has changed since"},
+		of: {"the previous run", "Ids, places in the log, times and usage", "<pre>ann</pre>", "<small>the previous run</small>", `<a href="../../tasks" aria-current="page">Tasks</a>`, "labels.who", "ann", "bob", "compare with the next run", "what has changed since"},
 		of + "?with=" + strings.ToLower(ids[2].Short()): {"the next run", "cid", "bob"},
 		of + "?with=nobody":                             {"is no task&#39;s id"},
 		of + "?at=" + then:                              {"With itself, from <code>" + then + "</code> to now", "There is no difference"},

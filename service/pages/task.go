@@ -178,27 +178,15 @@ func (d *taskData) Ended(now time.Time) string {
 	return word + " after " + wording.Span(took)
 }
 
-// goodWithin is how far back the last good run of a job is looked for.
-const goodWithin = 31 * 24 * time.Hour
-
 // goodKey is a task at a moment.
 type goodKey struct {
 	id task.ID
 	at string
 }
 
-// lastGood finds the latest run of a job before a task that has finished; nil for none.
+// lastGood is [view.LastGood], asked once for a task at a moment.
 func (l *look) lastGood(ctx context.Context, t *task.Task) (*task.Task, error) {
-	if t.Job == "" || t.Parent != "" {
-		return nil, nil
-	}
-	return l.site.good.get(goodKey{t.ID, l.inFile() + " " + l.At}, func() (*task.Task, error) {
-		page, err := l.List(ctx, view.Query{Kind: view.Tasks, Filter: view.Filter{Job: t.Job, Roots: true, States: []task.State{task.Finished}, After: t.ID, Since: t.SubmittedAt.Add(-goodWithin), Limit: 1}})
-		if err != nil || len(page.Tasks) == 0 {
-			return nil, err
-		}
-		return &page.Tasks[0], nil
-	})
+	return l.site.good.get(goodKey{t.ID, l.inFile() + " " + l.At}, func() (*task.Task, error) { return view.LastGood(ctx, l.View, t) })
 }
 
 // dutySaid says who must act next and how, by when, and what follows otherwise.

@@ -2,6 +2,7 @@ package task
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -47,6 +48,8 @@ type Compared struct {
 	Named func(ctx context.Context, cl *client.Client, typed string) (string, error)
 	// Read returns what is compared, by its form in JSON.
 	Read func(ctx context.Context, s *connect.Sight, name string) (any, error)
+	// Good names what one is compared with that stands alone: an earlier run that went well. nil if these are no runs.
+	Good func(ctx context.Context, s *connect.Sight, name string) (string, error)
 }
 
 // Diff returns the command that compares.
@@ -70,7 +73,7 @@ Exit codes are those of diff: 0 without a difference, 1 with one, 2 if it could 
 		return a.compare(ctx, cl, k, args, at, &o)
 	})
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if two := len(args) == 2 && len(at) == 0; !two && (len(args) != 1 || len(at) == 0 || len(at) > 2) {
+		if n := len(args); n > 2 || n == 2 && len(at) > 0 || len(at) > 2 || n == 1 && len(at) == 0 && k.Good == nil {
 			return term.Misuse(c, "want two %ss, or one and --at once or twice", k.What)
 		}
 		if err := a.Moments(c, at...); err != nil {
@@ -85,9 +88,11 @@ func (a *Commands) taskDiff() *cobra.Command {
 	return a.Diff(&Compared{
 		What: "task", Complete: a.CompleteTasks,
 		Long: `Compares two tasks field by field, or one at two moments of the past; with one --at, at that
-moment and now. It compares what the log says: a field is named by its path in the JSON of
-"task show", and a list is one field, unless its items have names, as steps. Two tasks differ at least in their ids.`,
-		Example: `  millrace task diff ID ANOTHER
+moment and now; or, if you name nothing else, with the last run of its job before it that finished. It compares what
+the log says: a field is named by its path in the JSON of "task show", and a list is one field, unless its items have
+names, as steps. What differs between any two tasks, such as their ids, is counted, and listed with -o json.`,
+		Example: `  millrace task diff ID
+  millrace task diff ID ANOTHER
   millrace task diff ID --at -1h
   millrace task diff ID --at 1048211 --at 1048300`,
 		Named: func(ctx context.Context, cl *client.Client, typed string) (string, error) {
@@ -99,6 +104,20 @@ moment and now. It compares what the log says: a field is named by its path in t
 		},
 		Read: func(ctx context.Context, s *connect.Sight, name string) (any, error) {
 			return view.GetTask(ctx, s.View, task.ID(name))
+		},
+		Good: func(ctx context.Context, s *connect.Sight, name string) (string, error) {
+			t, err := view.GetTask(ctx, s.View, task.ID(name))
+			if err != nil {
+				return "", err
+			}
+			good, err := view.LastGood(ctx, s.View, &t)
+			if err == nil && good == nil {
+				err = fmt.Errorf("no run of its job before task %s has finished within a month; name another task, or --at", name)
+			}
+			if err != nil {
+				return "", err
+			}
+			return string(good.ID), nil
 		},
 	})
 }
@@ -115,6 +134,13 @@ func (a *Commands) compare(ctx context.Context, cl *client.Client, k *Compared, 
 		}
 	}
 	moments := append(slices.Clone(at), "", "") // what is not given means now
+	if len(names) == 1 && len(at) == 0 {
+		good, err := a.good(ctx, cl, k, names[0])
+		if err != nil {
+			return err
+		}
+		names = []string{good, names[0]}
+	}
 	var sights [2]connect.Sight
 	var values [2]any
 	var sides [2]side
@@ -136,23 +162,44 @@ func (a *Commands) compare(ctx context.Context, cl *client.Client, k *Compared, 
 	if err != nil {
 		return err
 	}
+	differ := len(changes) > 0
 	if o.JSON() {
 		err = a.WriteJSON(comparison{sides[0], sides[1], append([]view.Change{}, changes...)})
 	} else {
-		t := changeTable(changes)
+		var always []view.Change
+		if k.Good != nil && names[0] != names[len(names)-1] {
+			changes, always = view.Telling(changes)
+		}
+		t := changeTable(changes, len(always))
 		for i := range sights {
 			sights[i].Mark(&t, a.Now())
 		}
 		err = a.Print(t)
 	}
-	if err == nil && len(changes) > 0 {
+	if err == nil && differ {
 		err = term.ExitWith(exitDifferent)
 	}
 	return err
 }
 
-func changeTable(changes []view.Change) term.Table {
+// good names what a thing is compared with that stands alone.
+func (a *Commands) good(ctx context.Context, cl *client.Client, k *Compared, name string) (string, error) {
+	s, err := a.Sight(ctx, cl, "", connect.Then{})
+	if err != nil {
+		return "", err
+	}
+	asking, cancel := a.Asking(ctx)
+	defer cancel()
+	good, err := k.Good(asking, &s, name)
+	return good, s.Unknown(err)
+}
+
+// changeTable lists changes; always is how many more there are between any two.
+func changeTable(changes []view.Change, always int) term.Table {
 	t := term.Table{Header: []string{"FIELD", "WAS", "IS"}, Foot: []string{wording.Plural(len(changes), "difference")}}
+	if always > 0 {
+		t.Foot[0] += fmt.Sprintf(", and %d in ids, times, usage and places in the log", always)
+	}
 	for _, c := range changes {
 		t.Add(term.Plain(c.Field), term.Plain(wording.FieldValue(c.Field, c.Was)), term.Plain(wording.FieldValue(c.Field, c.Is)))
 	}

@@ -53,11 +53,18 @@ func OfUsers(field string) bool {
 
 // Value is a JSON value for people: a text without its quotes; "" for none.
 func Value(value json.RawMessage) string {
-	var text string
-	if json.Unmarshal(value, &text) != nil {
+	text, is := Unquoted(value)
+	if !is {
 		text = string(value)
 	}
 	return term.Cut(text, longValue)
+}
+
+// Unquoted is the text that a JSON value is; false if it is none, or if it would look like another value: "1.10" is
+// no number.
+func Unquoted(value json.RawMessage) (text string, is bool) {
+	is = json.Unmarshal(value, &text) == nil && text != "" && strings.TrimSpace(text) == text && !json.Valid([]byte(text))
+	return text, is
 }
 
 // Seqs names the sequences of facts, the first of all: #5 #7 ….
