@@ -145,7 +145,31 @@ func TestNarrowPinUndo(t *testing.T) {
 	}
 	b.shot("palette")
 	b.press(enter)
-	b.click(`#q-nobody details.act:has([action*="queue.pause"]) summary`)
+	// What a button opens lies over the page: nothing moves, nothing cuts it off, and keys close it.
+	const pause, places = `#q-nobody details.act:has([action*="queue.pause"]) summary`, `[...document.querySelectorAll("main :is(th, td, h2, summary)")].map((el) => { const r = el.getBoundingClientRect(); return [r.x, r.y, r.width]; }).join()`
+	for _, l := range looks {
+		b.as(l.scheme, l.width, l.height)
+		before := ask[string](b, places)
+		b.click(pause)
+		b.until("all of the form is on top", `(() => {
+			const at = [...document.querySelectorAll("#q-nobody details[open] :is(p, label, button)")].map((el) => [el, el.getBoundingClientRect()]);
+			return at.length > 2 && at.every(([el, r]) => r.left >= 0 && r.right <= innerWidth && el.contains(document.elementFromPoint(r.x + r.width / 2, r.y + r.height / 2)));
+		})()`)
+		if now := ask[string](b, places); now != before {
+			t.Errorf("%s: opening a form moves %s to %s", l.name, before, now)
+		}
+		if wrong := b.barriers(); len(wrong) > 0 {
+			t.Errorf("an open form, %s: %q", l.name, wrong)
+		}
+		b.shot("act-" + l.name)
+		b.click("#q-nobody details[open] input[name=reason]")
+		b.press("x" + escape)
+		b.until("it is closed, and the button has the focus", `!document.querySelector("details[open]") && document.activeElement.matches("#q-nobody summary")`)
+	}
+	b.as("light", 1280, 900)
+	b.click(`#q-nobody-else details.act summary`)
+	b.click(pause)
+	b.until("the other one is closed", `document.querySelectorAll("details[open]").length === 1`)
 	b.click("#q-nobody details[open] button[type=submit]")
 	b.until("it is paused, and that can be taken back", `document.querySelector("#did")?.innerText.includes("nobody") && document.querySelector("#q-nobody").innerText.includes("paused") && !location.search.includes("did")`)
 	if wrong := append(b.layout(), b.barriers()...); len(wrong) > 0 {

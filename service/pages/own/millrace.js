@@ -356,10 +356,19 @@
   const entries = () => [...document.querySelectorAll("nav[aria-label='Pages'] li a")];
   const go = (name) => { const a = name && entries().find((a) => a.textContent.toLowerCase().startsWith(name.trim().toLowerCase())); if (a) location.href = a.href; return !!a; };
   let going = 0;
+  // What a button has opened lies over the page: Escape closes it, and so does whoever goes elsewhere and has typed nothing.
+  const opened = "details.act[open]:not(#usual)";
+  for (const way of ["pointerdown", "focusin"]) document.addEventListener(way, (e) => {
+    for (const act of document.querySelectorAll(opened)) if (!act.contains(e.target) && [...act.querySelectorAll("input, textarea")].every((f) => f.value === f.defaultValue)) act.open = false;
+  });
   document.addEventListener("keydown", (e) => {
     if (e.ctrlKey || e.metaKey || e.altKey || e.isComposing || e.defaultPrevented) return;
     const typing = e.composedPath()[0].closest?.("input, textarea, select, [contenteditable]"); // the editor is in a shadow
-    if (e.key === "Escape" && typing) { typing.blur(); return; }
+    if (e.key === "Escape") {
+      const open = e.target.closest?.(opened) || document.querySelector(opened);
+      if (open) { open.open = false; open.querySelector("summary").focus(); } else if (typing) typing.blur();
+      return;
+    }
     if (e.key === "x" && e.target.matches?.("main tbody tr input[type='checkbox']")) { e.preventDefault(); e.target.click(); return; }
     if (typing || (use && !use.checked && e.key !== "?") || (keys && keys.open)) {
       if (!(e.key === "Enter" && e.target.matches?.("main tbody tr input[type='checkbox']"))) return;
