@@ -83,11 +83,11 @@ func (s *Service) jobs(ctx context.Context, r client.MomentRequest) (is client.J
 		return is, err
 	}
 	if r.At == "" {
-		return client.JobListOf(ctx, s.view(), s.Model, r.PageRequest)
+		return client.JobListOf(ctx, s.view(), s.Model, s.now(), r.PageRequest)
 	}
-	v, _, err := s.then(ctx, r.At)
+	v, when, err := s.then(ctx, r.At)
 	if err == nil {
-		is, err = client.JobListOf(ctx, v, v, r.PageRequest)
+		is, err = client.JobListOf(ctx, v, v, when, r.PageRequest)
 	}
 	return is, err
 }

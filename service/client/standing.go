@@ -223,6 +223,8 @@ type JobRow struct {
 	definitions.StoredJob
 	// Schedules are the names of the schedules that make tasks of it.
 	Schedules []string `json:"schedules,omitempty"`
+	// Next is when the next tick of one of them is due; zero if there is none, or all are paused.
+	Next time.Time `json:"next,omitzero"`
 	// Last is its latest task without a parent; nil for none, or if no millrace server answers.
 	Last *Run `json:"last,omitempty"`
 }
@@ -256,8 +258,8 @@ func (c *Client) JobList(ctx context.Context, r MomentRequest) (list JobList, er
 }
 
 // JobListOf returns the page of [JobRowsOf] that a request chooses; without a limit, all of them.
-func JobListOf(ctx context.Context, v view.View, sums view.Summed, r PageRequest) (list JobList, err error) {
-	rows, broken := JobRowsOf(ctx, v, sums)
+func JobListOf(ctx context.Context, v view.View, sums view.Summed, now time.Time, r PageRequest) (list JobList, err error) {
+	rows, broken := JobRowsOf(ctx, v, sums, now)
 	switch {
 	case broken != nil && len(rows) == 0 && !errors.Is(broken, definitions.ErrBadJob):
 		return list, broken
@@ -274,13 +276,13 @@ func (c *Client) JobRows(ctx context.Context) ([]JobRow, error) {
 	if err == nil || !errors.Is(err, jet.ErrNoService) {
 		return page.Rows(err)
 	}
-	rows, broken := JobRowsOf(ctx, c.View(), nil)
+	rows, broken := JobRowsOf(ctx, c.View(), nil, c.Now())
 	return rows, errors.Join(broken, err)
 }
 
-// JobRowsOf returns the jobs of a view by name, with their latest tasks from sums, which may be
+// JobRowsOf returns the jobs of a view by name, at a time, with their latest tasks from sums, which may be
 // nil. Beside rows, the error names jobs that are not valid.
-func JobRowsOf(ctx context.Context, v view.View, sums view.Summed) ([]JobRow, error) {
+func JobRowsOf(ctx context.Context, v view.View, sums view.Summed, now time.Time) ([]JobRow, error) {
 	jobs, broken := JobsOf(ctx, v)
 	schedules, err := SchedulesOf(ctx, v)
 	if len(schedules) > 0 {
@@ -293,16 +295,23 @@ func JobRowsOf(ctx context.Context, v view.View, sums view.Summed) ([]JobRow, er
 			return nil, failed
 		}
 	}
-	of := map[string][]string{}
+	of, next := map[string][]string{}, map[string]time.Time{}
 	for i := range schedules {
-		if name := schedules[i].Make.Job; name != "" {
-			of[name] = append(of[name], schedules[i].Name)
+		name := schedules[i].Make.Job
+		if name == "" {
+			continue
+		}
+		of[name] = append(of[name], schedules[i].Name)
+		if plan, err := schedules[i].Plan(); err == nil && schedules[i].Paused == nil {
+			if tick, ok := plan.Next(now); ok && (next[name].IsZero() || tick.Due.Before(next[name])) {
+				next[name] = tick.Due
+			}
 		}
 	}
 	rows := make([]JobRow, len(jobs))
 	for i := range jobs {
 		t := last[jobs[i].Name]
-		rows[i] = JobRow{jobs[i], of[jobs[i].Name], RunOf(&t)}
+		rows[i] = JobRow{jobs[i], of[jobs[i].Name], next[jobs[i].Name], RunOf(&t)}
 	}
 	return rows, errors.Join(broken, err)
 }

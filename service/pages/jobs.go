@@ -1,8 +1,10 @@
 package pages
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -19,6 +21,7 @@ import (
 	"millrace/task/job"
 	"millrace/task/jobfile"
 	"millrace/task/limit"
+	"millrace/task/placement"
 )
 
 var (
@@ -46,6 +49,18 @@ type jobsData struct {
 	Runs   map[string]figures
 	Strips map[string]strip
 	Grid   gridData
+	// Query is the text by which jobs are chosen, All how many there are of them and the others, Groups what is
+	// shown of them, and Ways by what they can be grouped.
+	Query  string
+	All    int
+	Groups []jobGroup
+	Ways   []tab
+}
+
+// jobGroup are jobs that are shown together; Name is "" for all.
+type jobGroup struct {
+	Name string
+	Rows []client.JobRow
 }
 
 // figures summarise the latest tasks of a job.
@@ -57,7 +72,8 @@ type figures struct {
 
 func showJobs(ctx context.Context, l *look) (any, error) {
 	d := &jobsData{Runs: map[string]figures{}, Strips: map[string]strip{}, Grid: l.grid(ctx, client.GridRequest{Jobs: true})}
-	d.Rows, d.Broken = summed(&d.panel, l.Sums, func(sums view.Summed) ([]client.JobRow, error) { return client.JobRowsOf(ctx, l.View, sums) })
+	d.Rows, d.Broken = summed(&d.panel, l.Sums, func(sums view.Summed) ([]client.JobRow, error) { return client.JobRowsOf(ctx, l.View, sums, l.Now) })
+	d.arrange(l)
 	of, err := runsOf(ctx, l.View, d.Rows)
 	if err != nil && d.Wrong == nil {
 		d.Figures.fail(err)
@@ -65,9 +81,65 @@ func showJobs(ctx context.Context, l *look) (any, error) {
 	for job, runs := range of {
 		d.Runs[job], d.Strips[job] = figuresOf(runs), stripOf(runs, shownSquares, squareHeight)
 	}
-	d.columns = term.Choose(wording.JobColumns(l.Now), "job", "queue", "schedule", "last", "latest", "tasks", "failed", "p50", "p95", "runs")
+	d.columns = term.Choose(wording.JobColumns(l.Now), "job", "next", "last", "latest", "tasks", "failed", "p50", "p95", "runs")
 	return d, nil
 }
+
+// mostGroupings is by how many labels jobs can be grouped at most.
+const mostGroupings = 8
+
+// arrange chooses the jobs in which all words of the query stand, and lists them together by the group that they name,
+// or by what the page is asked for: their queues, a label, or nothing but their names.
+func (d *jobsData) arrange(l *look) {
+	d.Query, d.All = strings.TrimSpace(l.Asked("q")), len(d.Rows)
+	grouped, labels := false, map[string]int{}
+	words := strings.Fields(strings.ToLower(d.Query))
+	d.Rows = slices.DeleteFunc(d.Rows, func(j client.JobRow) bool {
+		grouped = grouped || j.Group != ""
+		for name := range j.Labels {
+			labels[name]++
+		}
+		says := []string{j.Name, j.Title, j.Group, j.Owner, queueOf(&j), wording.Pairs(j.Labels), strings.Join(j.Schedules, " "), j.Text()}
+		text := strings.ToLower(strings.Join(says, "\n"))
+		return slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(text, word) })
+	})
+	by := l.Asked("by")
+	way := func(name, of string) {
+		d.Ways = append(d.Ways, tab{Name: name, Link: l.Here("by", of), Here: by == of})
+	}
+	if way("name", "name"); grouped {
+		way("group", "")
+	} else if by == "" {
+		by, d.Ways[0].Here = "name", true
+	}
+	way("queue", "queue")
+	names := slices.SortedFunc(maps.Keys(labels), func(a, b string) int { return cmp.Or(cmp.Compare(labels[b], labels[a]), cmp.Compare(a, b)) })
+	for _, name := range names[:min(len(names), mostGroupings)] {
+		way(name, "label."+name)
+	}
+	label, labelled := strings.CutPrefix(by, "label.")
+	rows := map[string][]client.JobRow{}
+	for i := range d.Rows {
+		j, name := &d.Rows[i], ""
+		switch {
+		case by == "queue":
+			name = queueOf(j)
+		case labelled && j.Labels[label] != "":
+			name = label + "=" + j.Labels[label]
+		case labelled:
+			name = "no " + label
+		case by == "":
+			name = cmp.Or(j.Group, "no group")
+		}
+		rows[name] = append(rows[name], *j)
+	}
+	for _, name := range slices.Sorted(maps.Keys(rows)) {
+		d.Groups = append(d.Groups, jobGroup{name, rows[name]})
+	}
+}
+
+// queueOf is the queue of a job.
+func queueOf(j *client.JobRow) string { return cmp.Or(j.Queue, placement.DefaultQueue) }
 
 // runsOf are the tasks of which jobs have figures: the latest of all jobs, and for jobs that have none among those their own latest.
 func runsOf(ctx context.Context, v view.View, rows []client.JobRow) (map[string][]view.Run, error) {

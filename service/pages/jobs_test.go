@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"millrace/task/birth"
 	"millrace/task/job"
 	"millrace/task/limit"
+	"millrace/task/schedule"
 	"millrace/task/value"
 )
 
@@ -29,6 +31,59 @@ func (p *place) job(name string, argv ...string) {
 		p.Fatal(err)
 	}
 	p.seen()
+}
+
+// The list of jobs is searched by all that it says of them, and puts them together by their groups, queues or a label; it
+// says when a job runs next.
+func TestJobsAreFound(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	for _, j := range []job.Job{
+		{Name: "backup", Title: "Nightly copy", Labels: map[string]string{"team": "ops"}, Spec: job.Spec{Run: &job.Run{Argv: []string{"pg_dump", "<shop>"}}}},
+		{Name: "crawl", Queue: "web", Labels: map[string]string{"team": "data", "tier": "2"}, Spec: job.Spec{Handler: "crawl"}},
+		{Name: "tidy", Group: "animals", Spec: job.Spec{Run: &job.Run{Shell: "find /tmp -delete"}}},
+	} {
+		if _, _, err := p.client.Apply(t.Context(), j); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, every := range map[string]time.Duration{"rare": 48 * time.Hour, "often": time.Hour} {
+		d := schedule.Definition{Name: name, When: job.Schedule{Every: value.Duration(every)}, Make: birth.Submission{Job: "backup"}}
+		if _, _, err := p.client.PutSchedule(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.seen()
+	for query, want := range map[string]string{
+		"": "animals:tidy no group:backup crawl", "by=name": "backup crawl tidy", "by=name&q=NIGHTLY": "backup", "by=name&q=team%3Dops": "backup",
+		"by=name&q=pg_dump+copy": "backup", "by=name&q=often": "backup", "by=name&q=web": "crawl",
+		"by=name&q=default": "backup tidy", "q=nothing+tidy": "", "q=animals": "animals:tidy", "by=queue": "default:backup tidy web:crawl", "by=label.team": "no team:tidy team=data:crawl team=ops:backup",
+		"by=label.team&q=a": "no team:tidy team=data:crawl team=ops:backup", "by=label.tier&q=web": "tier=2:crawl",
+	} {
+		page, _ := p.get(200, "/jobs?"+query)
+		var got []string
+		for _, is := range regexp.MustCompile(`<tr id="j-(\w+)"|colspan="9">([^<]*) <small>`).FindAllStringSubmatch(page, -1) {
+			if got = append(got, is[1]); is[2] != "" {
+				got[len(got)-1] = is[2] + ":"
+			}
+		}
+		if is := strings.ReplaceAll(strings.Join(got, " "), ": ", ":"); is != want {
+			t.Errorf("%q lists %q, want %q", query, is, want)
+		}
+	}
+	page, _ := p.get(200, "/jobs?q=%3Cb%3E")
+	p.says(page, "No job has <code>&lt;b&gt;</code>", "Show all jobs")
+	page, _ = p.get(200, "/jobs")
+	p.says(page, "pg_dump &lt;shop&gt;", "find /tmp -delete", ">tier</a>", "<small>queue web</small>", "schedules/often", "schedules/rare")
+	rows, _ := p.client.JobRows(t.Context()) // no server answers, which leaves out what has run
+	schedules, _ := p.client.ScheduleRows(t.Context())
+	if len(rows) != 3 || len(schedules) != 2 {
+		t.Fatalf("there are %d jobs and %d schedules", len(rows), len(schedules))
+	}
+	if !rows[1].Next.IsZero() || !rows[0].Next.Equal(schedules[0].Next.Due) {
+		t.Errorf("the jobs run at %v and %v, the schedule at %v", rows[0].Next, rows[1].Next, schedules[0].Next.Due)
+	}
+	p.says(page, `<time datetime="`+rows[0].Next.Format(time.RFC3339Nano))
 }
 
 func TestJobs(t *testing.T) {

@@ -21,7 +21,7 @@ func TestJobTable(t *testing.T) {
 			Job:      job.Job{Name: "hello", Title: "Say hello", Labels: map[string]string{"team": "a"}, Spec: job.Spec{Run: &job.Run{Argv: []string{"echo", "hello"}}}},
 			Revision: 3, Changed: noon.Add(-5 * time.Minute),
 		},
-		Schedules: []string{"hello", "hourly"}, Last: &client.Run{State: task.Error, Reason: value.Exit, Since: noon.Add(-2 * time.Hour)},
+		Schedules: []string{"hello", "hourly"}, Next: noon.Add(20 * time.Minute), Last: &client.Run{State: task.Error, Reason: value.Exit, Since: noon.Add(-2 * time.Hour)},
 	}, {
 		StoredJob: definitions.StoredJob{Job: job.Job{Name: "resize", Queue: "images", Spec: job.Spec{Handler: "resize"}}, Revision: 12, Changed: noon.AddDate(0, 0, -9)},
 		Last:      &client.Run{State: task.Running, Since: noon.Add(-40 * time.Second)},

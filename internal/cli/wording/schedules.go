@@ -164,6 +164,12 @@ func JobColumns(now time.Time) []term.Column[client.JobRow] {
 		term.Text("TITLE", 0, func(j row) string { return term.Cut(j.Title, 40) }),
 		term.Text("QUEUE", 4, func(j row) string { return cmp.Or(j.Queue, placement.DefaultQueue) }),
 		term.Text("SCHEDULE", 0, func(j row) string { return strings.Join(j.Schedules, ", ") }),
+		term.Text("NEXT", 5, func(j row) string {
+			if j.Next.IsZero() {
+				return ""
+			}
+			return "in " + Span(max(j.Next.Sub(now), 0).Truncate(time.Second))
+		}),
 		term.Tints("LAST", 0, func(j row) term.Cell { return runCell(j.Last, now) }),
 		term.Number("REVISION", 2, func(j row) string { return fmt.Sprint(j.Revision) }),
 		ages("CHANGED", 3, now, func(j row) time.Time { return j.Changed }),
