@@ -45,7 +45,7 @@ type Rule struct {
 
 // Target is somebody who can be told, in one way.
 type Target struct {
-	// Webhook is a URL that gets a POST; Secret signs it. Slack gives it no more than a text.
+	// Webhook is a URL that gets a POST; Secret signs it. Slack gives it a text, and the same as blocks of Slack.
 	Webhook *Text `json:"webhook,omitempty"`
 	Secret  *Text `json:"secret,omitempty"`
 	Slack   bool  `json:"slack,omitempty"`

@@ -42,12 +42,13 @@ type Action struct {
 
 // String is the action as a line of a text.
 func (a Action) String() string {
-	label := strings.ToUpper(a.Do[:1]) + a.Do[1:]
 	if a.slack {
-		return "<" + a.Link + "|" + label + ">"
+		return "<" + a.Link + "|" + a.label() + ">"
 	}
-	return label + ": " + a.Link
+	return a.label() + ": " + a.Link
 }
+
+func (a Action) label() string { return strings.ToUpper(a.Do[:1]) + a.Do[1:] }
 
 // Permit is what the links of a notice allow, as the log has it.
 type Permit struct {

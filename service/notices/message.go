@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"millrace/task"
 )
@@ -50,6 +51,8 @@ type Message struct {
 	to      string      // the name of the target
 	secret  string      // of the links
 	steps   []task.Step // that the log knows of the notice
+	// templated tells that Text is by a template of the target's own.
+	templated bool
 }
 
 // Bounds of a message.
@@ -121,11 +124,16 @@ func (b *bounded) Write(p []byte) (int, error) {
 func (t *Target) fill(m *Message) {
 	var text bounded
 	is := m
+	m.templated = t.Template != ""
 	if t.Slack {
 		is = m.escaped()
 	}
 	if err := t.template.Execute(&text, is); err != nil {
-		m.Text = fmt.Sprintf("%s\n%s\n%s\n(The template of this target fails: %v)", is.Title, is.Cause, is.Link, clip(err.Error(), lineBytes))
+		why := clip(err.Error(), lineBytes)
+		if t.Slack {
+			why = forSlack.Replace(why)
+		}
+		m.Text = fmt.Sprintf("%s\n%s\n%s\n(The template of this target fails: %v)", is.Title, is.Cause, is.Link, why)
 		return
 	}
 	m.Text = strings.TrimSpace(text.String())
@@ -150,7 +158,108 @@ func (m *Message) escaped() *Message {
 // body is what a webhook or a subject gets.
 func (m *Message) body(slack bool) ([]byte, error) {
 	if slack {
-		return json.Marshal(map[string]string{"text": m.Text})
+		return json.Marshal(map[string]any{"text": m.Text, "blocks": m.blocks()})
 	}
 	return json.Marshal(m)
+}
+
+// Bounds of what Slack takes, in characters: of the text of a section, of a field and of a header.
+const (
+	slackText   = 3000
+	slackField  = 2000
+	slackHeader = 150
+)
+
+// block is a block of Slack, or a part of one.
+type block map[string]any
+
+// blocks shows a message as Slack can, who then shows no text: a head, what is known of it, the lines that the program
+// printed, and buttons. What a template makes stands in the place of all but the head and the buttons.
+func (m *Message) blocks() []block {
+	all := []block{{"type": "header", "text": block{"type": "plain_text", "text": shorten(m.Title, slackHeader)}}}
+	section := func(text string) {
+		if text != "" {
+			all = append(all, block{"type": "section", "text": block{"type": "mrkdwn", "text": text}})
+		}
+	}
+	if m.templated { // it is escaped, and has links that must not be cut
+		part := ""
+		for line := range strings.Lines(m.Text) {
+			if len(part)+len(line) > slackText {
+				section(part)
+				part = ""
+			}
+			part += shorten(line, slackText)
+		}
+		section(part)
+		return append(all, m.buttons()...)
+	}
+	section(escapedTo(m.Cause, slackText))
+	section(escapedTo(m.What, slackText))
+	var fields []block
+	field := func(name, value string) {
+		if value != "" {
+			fields = append(fields, block{"type": "mrkdwn", "text": "*" + name + "*\n" + escapedTo(value, slackField-len(name)-3)})
+		}
+	}
+	field("Job", m.Job)
+	field("Node", m.Node)
+	if m.Exit != nil {
+		field("Exit code", fmt.Sprint(*m.Exit))
+	}
+	if m.Attempts > 1 {
+		field("Attempts", fmt.Sprint(m.Attempts))
+	}
+	if !m.At.IsZero() {
+		field("At", m.At.UTC().Format("2006-01-02 15:04:05")+" UTC")
+	}
+	if len(fields) > 0 {
+		all = append(all, block{"type": "section", "fields": fields})
+	}
+	if len(m.Lines) > 0 {
+		const fence = "```"
+		section(fence + escapedTo(strings.ReplaceAll(strings.Join(m.Lines, "\n"), fence, "'''"), slackText-2*len(fence)) + fence)
+	}
+	return append(all, m.buttons()...)
+}
+
+// buttons are the links of a message, but for one that is longer than Slack takes.
+func (m *Message) buttons() []block {
+	var all []block
+	add := func(label, link string) block {
+		is := block{"type": "button", "text": block{"type": "plain_text", "text": label}, "url": link, "action_id": strings.ToLower(label)}
+		if link != "" && len(link) <= slackText {
+			all = append(all, is)
+		}
+		return is
+	}
+	add("Open", m.Link)
+	for _, a := range m.Actions {
+		is := add(a.label(), a.Link)
+		if style := map[string]string{"approve": "primary", "reject": "danger"}[a.Do]; style != "" {
+			is["style"] = style
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return []block{{"type": "actions", "elements": all}}
+}
+
+// shorten is the beginning of a text, in characters.
+func shorten(text string, most int) string {
+	if all := []rune(text); len(all) > most {
+		return string(all[:most-1]) + "…"
+	}
+	return text
+}
+
+// escapedTo is the beginning of a text in which Slack obeys nothing. What stands for a character is not cut.
+func escapedTo(text string, most int) string {
+	is := forSlack.Replace(shorten(text, most))
+	for n := most; utf8.RuneCountInString(is) > most; {
+		n -= max((utf8.RuneCountInString(is)-most)/len("&amp;"), 1)
+		is = forSlack.Replace(shorten(text, n))
+	}
+	return is
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 )
 
 func message() *Message {
@@ -40,7 +41,7 @@ func TestWebhooksAreSigned(t *testing.T) {
 				t.Errorf("the headers are %v, want the signature %s", r.Header, want)
 			}
 			var is map[string]any
-			if err := json.Unmarshal(body, &is); err != nil || !strings.Contains(is["text"].(string), "backup failed") || slack != (len(is) == 1) {
+			if err := json.Unmarshal(body, &is); err != nil || !strings.Contains(is["text"].(string), "backup failed") || slack != (len(is) == 2 && is["blocks"] != nil) {
 				t.Errorf("the body is %s: %v", body, err)
 			}
 		})
@@ -64,6 +65,69 @@ func TestSlackShowsWhatItGets(t *testing.T) {
 		"https://millrace.example/tasks/1\n<https://millrace.example/act/retry/1-S|Retry>"
 	if m.Text != want || m.Lines[0] != "<!channel> a & b" {
 		t.Errorf("the text is %q, want %q", m.Text, want)
+	}
+}
+
+// TestBlocksAreBounded holds that Slack takes what it is given, whatever a program prints: it refuses a message of which
+// one text is too long or empty.
+func TestBlocksAreBounded(t *testing.T) {
+	long := strings.Repeat("&<`é", 5000)
+	full := message()
+	full.Title, full.Cause, full.What, full.Job, full.Node = long, long, long, long, long
+	full.Lines, full.Link, full.At = []string{"```", long, long}, "https://millrace.example/tasks/1", noon
+	full.Actions = []Action{{"approve", "https://millrace.example/act/approve/1-S", true}, {"reject", "https://millrace.example/" + long, true}}
+	for name, c := range map[string]struct {
+		m        *Message
+		template string
+		want     []string
+	}{
+		"a full one":     {full, "", []string{"header", "section", "section", "section", "section", "actions"}},
+		"a usual one":    {message(), "", []string{"header", "section", "section", "section"}},
+		"little":         {&Message{Kind: Test, Title: "This is a test"}, "", []string{"header"}},
+		"by a template":  {message(), `*{{.Job}}*{{range .Lines}}{{printf "\n%2000s" .}}{{end}}`, []string{"header", "section", "section"}},
+		"one that fails": {message(), "{{.Nothing}}", []string{"header", "section"}},
+		"an empty one":   {message(), "{{/* nothing */}}", []string{"header"}},
+	} {
+		to := &Target{Webhook: &Text{Text: "x"}, Slack: true, Template: c.template}
+		if err := to.validate(); err != nil {
+			t.Fatal(err)
+		}
+		to.fill(c.m)
+		body, err := c.m.body(true)
+		var is struct {
+			Text   string
+			Blocks []struct {
+				Type     string
+				Text     struct{ Type, Text string }
+				Fields   []struct{ Type, Text string }
+				Elements []struct{ URL, Style string }
+			}
+		}
+		if err != nil || json.Unmarshal(body, &is) != nil || is.Text != c.m.Text {
+			t.Fatalf("%s: the body is %s: %v", name, body, err)
+		}
+		var types []string
+		for _, b := range is.Blocks {
+			types = append(types, b.Type)
+			most := map[string]int{"header": 150, "section": 3000}[b.Type]
+			if n := utf8.RuneCountInString(b.Text.Text); n > most || n == 0 && b.Type != "actions" && len(b.Fields) == 0 || len(b.Fields) > 10 {
+				t.Errorf("%s: a %s has %d characters and %d fields", name, b.Type, n, len(b.Fields))
+			}
+			for _, f := range b.Fields {
+				if n := utf8.RuneCountInString(f.Text); n > 2000 || strings.ContainsAny(f.Text, "<>") {
+					t.Errorf("%s: a field has %d characters: %.50s", name, n, f.Text)
+				}
+			}
+			if b.Text.Type == "mrkdwn" && strings.ContainsAny(strings.ReplaceAll(b.Text.Text, "```", ""), "<>") {
+				t.Errorf("%s: Slack obeys %.50s", name, b.Text.Text)
+			}
+			if b.Type == "actions" && (len(b.Elements) != 2 || b.Elements[1].URL != full.Actions[0].Link || b.Elements[1].Style != "primary") {
+				t.Errorf("%s: the buttons are %+v", name, b.Elements)
+			}
+		}
+		if strings.Join(types, " ") != strings.Join(c.want, " ") {
+			t.Errorf("%s: the blocks are %q, want %q", name, types, c.want)
+		}
 	}
 }
 
