@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -96,6 +97,14 @@ func TestNoticesSurviveTheirServer(t *testing.T) {
 	if n := len(hook.of("recovery", "other")); n > 0 {
 		t.Errorf("of a job that fails still, %d recoveries are told", n)
 	}
+	// A schedule of a command is told of as a job is.
+	up := filepath.Join(p.Dir, "up")
+	p.Run("schedule", "add", "pulse", "--every", "240h", "--", "test", "-e", up)
+	p.Run("schedule", "run", "pulse")
+	p.Until("its failure is told", func() bool { return len(hook.of("failure", "test -e "+up)) == 1 })
+	p.Write("up", "")
+	p.Run("schedule", "run", "pulse")
+	p.Until("its recovery is told", func() bool { return len(hook.of("recovery", "test -e "+up)) == 1 })
 }
 
 // TestManyFailuresAreFewNotices has as many tasks fail as the machine can start within a while, of one cause.

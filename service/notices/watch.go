@@ -49,13 +49,23 @@ type Watch struct {
 	saved   uint64 // what the file has
 	reached uint64 // what the read model had reached at the last look
 	rounds  int
-	// leading tells that this server goes first, since when its position was at since. failing are the jobs
-	// whose last known failure has no success after it.
+	// leading tells that this server goes first, since when its position was at since. failing are what makes tasks
+	// and whose last known failure has no success after it.
 	leading bool
 	since   uint64
-	failing map[string]time.Time
+	failing map[origin]time.Time
 	behind  behind
 	warned  map[string]bool
+}
+
+// origin is what makes tasks again and again: a job, or a schedule of a command.
+type origin struct{ job, schedule string }
+
+func originOf(t *task.Task) origin {
+	if t.Job != "" {
+		return origin{job: t.Job}
+	}
+	return origin{schedule: t.Schedule}
 }
 
 // behind is where a server begins that did not go first: as far back as another one may have seen and not told.
@@ -71,7 +81,7 @@ const (
 	aheadFor = 2 * time.Minute
 	// news is how old a failure may be that is told.
 	news = 24 * time.Hour
-	// mostFailing is how many jobs are watched for a success.
+	// mostFailing is how many jobs and schedules are watched for a success.
 	mostFailing = 200
 	// mostFailed is how many failures a look takes in.
 	mostFailed = 20_000
@@ -163,7 +173,7 @@ func (w *Watch) follow(s *answers.Sight) error {
 // lead finds which jobs fail, for a server that goes first from now on.
 func (w *Watch) lead(ctx context.Context, s *answers.Sight) error {
 	failed, err := lastFailed(ctx, s, mostFailed/20, func(*task.Task) bool { return false })
-	w.leading, w.since, w.failing, w.reached = err == nil, w.told, map[string]time.Time{}, 0
+	w.leading, w.since, w.failing, w.reached = err == nil, w.told, map[origin]time.Time{}, 0
 	for i := range failed {
 		w.fails(&failed[i])
 	}
@@ -194,10 +204,11 @@ func lastFailed(ctx context.Context, s *answers.Sight, most int, old func(*task.
 	}
 }
 
-// fails notes that a job fails.
+// fails notes that a job, or a schedule of a command, fails.
 func (w *Watch) fails(t *task.Task) {
-	if t.Job != "" && tells(t) && (len(w.failing) < mostFailing || !w.failing[t.Job].IsZero()) {
-		w.failing[t.Job] = value.Later(w.failing[t.Job], t.EndedAt)
+	of := originOf(t)
+	if of != (origin{}) && tells(t) && (len(w.failing) < mostFailing || !w.failing[of].IsZero()) {
+		w.failing[of] = value.Later(w.failing[of], t.EndedAt)
 	}
 }
 
@@ -221,10 +232,10 @@ func (w *Watch) failures(ctx context.Context, s *answers.Sight) (all []Happening
 	return all, err
 }
 
-// recoveries are the successes of jobs that failed.
+// recoveries are the successes of what failed.
 func (w *Watch) recoveries(ctx context.Context, s *answers.Sight) (all []Happening, err error) {
-	for name, since := range w.failing {
-		page, err := s.List(ctx, view.Query{Kind: view.Tasks, Filter: view.Filter{Job: name, States: []task.State{task.Finished}, Roots: true, Limit: 1}})
+	for of, since := range w.failing {
+		page, err := s.List(ctx, view.Query{Kind: view.Tasks, Filter: view.Filter{Job: of.job, Schedule: of.schedule, States: []task.State{task.Finished}, Roots: true, Limit: 1}})
 		if err != nil {
 			return nil, err
 		}
@@ -232,10 +243,10 @@ func (w *Watch) recoveries(ctx context.Context, s *answers.Sight) (all []Happeni
 			continue
 		}
 		t := &page.Tasks[0]
-		delete(w.failing, name)
+		delete(w.failing, of)
 		if t.Seq > w.since && s.Now.Sub(t.EndedAt) < news {
-			all = append(all, Happening{Kind: Recovery, Group: name, At: t.EndedAt, Job: name, Queue: t.QueueName(), Schedule: t.Schedule,
-				Notice: Notice{About: name, Task: t.ID}})
+			all = append(all, Happening{Kind: Recovery, Group: cmp.Or(of.job, "schedule "+of.schedule), At: t.EndedAt, Job: of.job, Queue: t.QueueName(), Schedule: t.Schedule,
+				Notice: Notice{About: t.What(), Task: t.ID}})
 		}
 	}
 	return all, nil
