@@ -24,6 +24,7 @@ import (
 	"millrace/service/httpapi"
 	"millrace/service/inspect"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/value"
 )
 
@@ -449,6 +450,7 @@ var functions = template.FuncMap{
 	"took":      func(from, to time.Time) string { return wording.Span(max(to.Sub(from), 0)) },
 	"json":      pretty,
 	"field":     fieldOf,
+	"planned":   func(s job.Schedule) string { return wording.Planned(&s) },
 	"pairs":     wording.Pairs,
 	"short":     func(id any) string { return task.ID(fmt.Sprint(id)).Short() },
 	"brief":     brief,

@@ -151,7 +151,7 @@ func showSchedule(ctx context.Context, l *look) (any, error) {
 		return nil, err
 	}
 	l.Title = "Schedule " + name
-	d.Timing, d.Zone, d.DST, d.Runs = wording.When(&d.When), plan.Zone().String(), plan.Policy(), wording.What(&d.Definition)
+	d.Timing, d.Zone, d.DST, d.Runs = wording.Planned(&d.When), plan.Zone().String(), plan.Policy(), wording.What(&d.Definition)
 	if d.CatchUp = cmp.Or(d.When.CatchUp, job.CatchUpLast); d.CatchUp != job.CatchUpNone {
 		d.CatchUp += ", within " + wording.Span(cmp.Or(d.When.CatchUpWindow.Std(), job.DefaultCatchUpWindow))
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -59,6 +60,41 @@ func When(s *job.Schedule) string {
 		return "every " + s.Every.String()
 	}
 	return "at " + s.At
+}
+
+// Planned is [When] in plain words, if there are short ones: "every day at 03:00".
+func Planned(s *job.Schedule) string {
+	if s.Every != 0 {
+		text := s.Every.String()
+		for _, zero := range []string{"m0s", "h0m"} {
+			text = strings.Replace(text, zero, zero[:1], 1)
+		}
+		return "every " + text
+	}
+	fields := strings.Fields(s.Cron)
+	if len(fields) != 5 || fields[2] != "*" || fields[3] != "*" {
+		return When(s)
+	}
+	minute, err := strconv.Atoi(fields[0])
+	if every, step := strings.CutPrefix(fields[0], "*/"); step && fields[1] == "*" && fields[4] == "*" {
+		if n, err := strconv.Atoi(every); err == nil && n > 1 && 60%n == 0 {
+			return "every " + every + " minutes"
+		}
+	}
+	days := fields[4]
+	if day, err := strconv.Atoi(days); err == nil && day >= 0 && day <= 7 {
+		days = "every " + time.Weekday(day%7).String()
+	} else if days = map[string]string{"*": "every day", "1-5": "Monday to Friday"}[days]; days == "" {
+		return When(s)
+	}
+	hour, wrong := strconv.Atoi(fields[1])
+	switch {
+	case err == nil && wrong == nil:
+		return fmt.Sprintf("%s at %02d:%02d", days, hour, minute)
+	case err == nil && fields[1] == "*" && fields[4] == "*":
+		return fmt.Sprintf("every hour at minute %d", minute)
+	}
+	return When(s)
 }
 
 // What names what a schedule runs: a job, or its command.
