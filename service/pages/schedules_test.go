@@ -254,9 +254,17 @@ func TestRunsSayTheirTick(t *testing.T) {
 		}
 		ids = append(ids, made.ID)
 	}
+	d := schedule.Definition{Name: "pulse", When: job.Schedule{Every: value.Duration(time.Hour)}, Make: command("true")}
+	if _, _, err := p.store.PutSchedule(t.Context(), d, "test"); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := p.client.RunTick(t.Context(), "pulse", time.Date(2026, 3, 4, 3, 0, 0, 0, time.UTC)); err != nil {
+		t.Fatal(err)
+	}
 	p.seen()
 	for path, texts := range map[string][]string{
-		"/jobs/report": {"2026-03-04T03:00:00Z", "2026-03-05T03:00:00Z"}, "/tasks": {"2026-03-04T03:00:00Z", "2026-03-05T03:00:00Z"},
+		"/tasks?q=schedule:pulse": {"<small>of pulse, "},
+		"/jobs/report":            {"2026-03-04T03:00:00Z", "2026-03-05T03:00:00Z"}, "/tasks": {"2026-03-04T03:00:00Z", "2026-03-05T03:00:00Z"},
 		"/tasks/" + string(ids[0]) + "/compare": {"2026-03-05T03:00:00Z"}, "/schedules": {"every day at 03:00 <small><code>0 3 * * *</code>"}, "/schedules/nightly": {"every day at 03:00 <code>0 3 * * *</code>"}, "/tasks/" + string(ids[0]): {"2026-03-04T03:00:00Z"},
 	} {
 		page, _ := p.get(200, path)
