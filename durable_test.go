@@ -119,7 +119,7 @@ func TestDurable(t *testing.T) {
 	t.Logf("%d runs", runs.Load())
 }
 
-// A signal that comes too early is refused as such, and one of another type leaves the choice to the function.
+// A signal that comes too early or again is refused as such, and one of another type leaves the choice to the function.
 func TestSignals(t *testing.T) {
 	begun, goOn := make(chan bool), make(chan bool)
 	pick := millrace.Func("pick", func(ctx context.Context, _ struct{}) (int, error) {
@@ -142,16 +142,19 @@ func TestSignals(t *testing.T) {
 	}
 	goOn <- true
 	for _, is := range []struct {
-		name string
-		data any
-	}{{"first", "seven"}, {"second", 7}} {
+		name, not string
+		data      any
+	}{{"first", "second", "seven"}, {"second", "first", 7}} {
 		waits, found := context.WithCancel(t.Context())
 		_, _ = app.Client().Watch(waits, run.ID, func(t millrace.Task) {
 			if t.State.Terminal() || t.AwaitsSignal() && t.Waits().Step == is.name {
 				found()
 			}
 		})
-		if err := run.Signal(t.Context(), is.data); err != nil {
+		if err := run.SignalTo(t.Context(), is.not, 1); !errors.Is(err, millrace.ErrNotHeld) {
+			t.Errorf("a signal for %s, while it waits for %s: %v", is.not, is.name, err)
+		}
+		if err := run.SignalTo(t.Context(), is.name, is.data); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -102,9 +102,13 @@ func (r *Run[Out]) Retry(ctx context.Context, reason string) error {
 }
 
 // Signal gives a task that waits for a signal ([Await], or `signal` in [Fields]) what it waits for;
-// data may be nil. Given twice, it also answers the next Await. The error wraps [ErrNotHeld] if the
-// task does not wait for one now, [ErrUnknown], [ErrEnded] or [ErrInvalid].
-func (r *Run[Out]) Signal(ctx context.Context, data any) error {
+// data may be nil. Given twice, it also answers the next Await: [Run.SignalTo] does not. The error wraps
+// [ErrNotHeld] if the task does not wait for one now, [ErrUnknown], [ErrEnded] or [ErrInvalid].
+func (r *Run[Out]) Signal(ctx context.Context, data any) error { return r.SignalTo(ctx, "", data) }
+
+// SignalTo is [Run.Signal] for the signal of a name: if the task waits for another one, the error wraps
+// [ErrNotHeld]. So it is safe to give it again.
+func (r *Run[Out]) SignalTo(ctx context.Context, name string, data any) error {
 	raw, err := json.Marshal(data)
 	if err != nil {
 		return fmt.Errorf("millrace: signal task %s: %w", r.ID, client.Wrong(err))
@@ -112,6 +116,6 @@ func (r *Run[Out]) Signal(ctx context.Context, data any) error {
 	if data == nil {
 		raw = nil
 	}
-	_, err = r.app.client.Signal(ctx, r.ID, raw, "")
+	_, err = r.app.client.Approve(ctx, r.ID, client.Approval{Name: name, Data: raw})
 	return err
 }

@@ -35,6 +35,8 @@ func (t *Task) AwaitsSignal() bool {
 // Unhold opens one of the holds of a task that waits.
 type Unhold struct {
 	Hold string
+	// Signal is the name of the signal that is meant; "" for whichever the task waits for.
+	Signal string
 	// Reason says in words why it opens.
 	Reason string
 	// Inputs are added to what the task was told before: a JSON object, or nil.
@@ -46,8 +48,8 @@ type Unhold struct {
 
 // Reject ends a task that waits for a signal, because somebody refuses that.
 type Reject struct {
-	// By is who does. Detail says so in words, with the reason.
-	By, Detail string
+	// By is who does. Detail says so in words, with the reason. Signal is as in [Unhold].
+	By, Detail, Signal string
 }
 
 // Unheld records that a hold has opened. If it was the last, an offer must follow.
@@ -93,13 +95,25 @@ func (w *Work) FirstHolds() []string {
 // Offers tells whether the birth is also the first offer.
 func (e *Submitted) Offers() bool { return e.Due.IsZero() && len(e.Holds) == 0 && !e.Spec.Parental() }
 
-func unhold(t *Task, c Unhold) (Event, error) {
-	switch {
+// heldBy refuses what is meant for a hold that the task does not have, or for another signal than the one
+// for which it waits now: whoever answers twice must not answer the next question of a function.
+func (t *Task) heldBy(hold, signal string) error {
+	switch is := t.Signal().Called(); {
 	case t.State.Terminal():
-		return nil, fmt.Errorf("%w: it is %s", ErrEnded, t.State)
-	case !slices.Contains(t.Holds, c.Hold):
-		return nil, fmt.Errorf("%w: %s", ErrNotHeld, c.Hold)
-	case c.Hold == HoldLimit:
+		return fmt.Errorf("%w: it is %s", ErrEnded, t.State)
+	case !slices.Contains(t.Holds, hold):
+		return fmt.Errorf("%w: %s", ErrNotHeld, hold)
+	case signal != "" && signal != is:
+		return fmt.Errorf("%w: signal %q; it waits for %q", ErrNotHeld, signal, is)
+	}
+	return nil
+}
+
+func unhold(t *Task, c Unhold) (Event, error) {
+	if err := t.heldBy(c.Hold, c.Signal); err != nil {
+		return nil, err
+	}
+	if c.Hold == HoldLimit {
 		return nil, fmt.Errorf("hold %q opens by an offer, not by a command", c.Hold)
 	}
 	if t.Waits() != nil { // its function alone is told
@@ -124,11 +138,8 @@ func skip(t *Task, c Skip) (Event, error) {
 
 // reject ends the task as a signal that does not come in time does.
 func reject(t *Task, c Reject) (Event, error) {
-	switch {
-	case t.State.Terminal():
-		return nil, fmt.Errorf("%w: it is %s", ErrEnded, t.State)
-	case !slices.Contains(t.Holds, HoldSignal):
-		return nil, fmt.Errorf("%w: %s", ErrNotHeld, HoldSignal)
+	if err := t.heldBy(HoldSignal, c.Signal); err != nil {
+		return nil, err
 	}
 	if err := t.Signal().May(c.By); err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package task_test
 import (
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -46,6 +47,40 @@ func TestSignal(t *testing.T) {
 	}
 	if got, want := string(e.(task.Unheld).Inputs), `{"a":1,"approval":{"by":"ann","data":{"ok":true}}}`; got != want {
 		t.Errorf("it is told %s, want %s", got, want)
+	}
+}
+
+// An answer that is meant for one signal opens, or ends, no other wait.
+func TestMeantSignal(t *testing.T) {
+	waits := func(step string) []task.Event {
+		return logtest.After(logtest.Running, parked(task.Park{Step: step, Kind: task.StepAwait}))
+	}
+	of := held(task.HoldSignal)
+	spec := *of.Spec
+	spec.Signal = &job.Signal{}
+	of.Spec = &spec
+	second := logtest.After(waits("first"), task.Unheld{Hold: task.HoldSignal, Inputs: json.RawMessage(`{"first":{}}`)})
+	for name, c := range map[string]struct {
+		given  []task.Event
+		signal string
+		want   error
+		says   string
+	}{
+		"whichever it waits for":         {waits("first"), "", nil, ""},
+		"the one that it waits for":      {waits("first"), "first", nil, ""},
+		"another one":                    {waits("second"), "first", task.ErrNotHeld, `signal "first"; it waits for "second"`},
+		"one that has come":              {second, "first", task.ErrNotHeld, task.HoldSignal},
+		"that of a job, of no name":      {[]task.Event{of}, job.DefaultSignal, nil, ""},
+		"another one than that of a job": {[]task.Event{of}, "first", task.ErrNotHeld, `it waits for "signal"`},
+		"one of a task that has ended":   {logtest.After(waits("first"), task.GivenUp{Reason: value.Rejected}), "first", task.ErrEnded, "abnormal"},
+	} {
+		is := logtest.Given(c.given...)
+		for _, do := range []task.Command{task.Unhold{Hold: task.HoldSignal, Signal: c.signal}, task.Reject{Signal: c.signal}} {
+			e, err := task.Decide(is, do, logtest.Noon)
+			if !errors.Is(err, c.want) || (e == nil) == (err == nil) || err != nil && !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%s: %T gives %+v, %v", name, do, e, err)
+			}
+		}
 	}
 }
 

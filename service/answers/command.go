@@ -76,16 +76,16 @@ type Button struct {
 	Why string
 	// Has tells whether a thing has it, as [when] makes it. Default: each has.
 	Has func(thing any) bool
-	// Asks are the fields of the request that its form asks for, beside the reason.
+	// Asks are the fields of the request that its form has, beside the reason.
 	Asks []Asked
-	// Declares are the values that it asks for in place of Asks, in the field texts of the request; none for a
-	// thing that declares none. Default: nothing does.
+	// Declares are the values that it asks for in place of what people see of Asks, in the field texts of the
+	// request; none for a thing that declares none. Default: nothing does.
 	Declares func(thing any) param.Params
 }
 
 // Asked is a field of a form.
 type Asked struct {
-	// Name is that of the field of the request, and Label what stands before it.
+	// Name is that of the field of the request, and Label what stands before it. Nobody sees one without a label.
 	Name, Label string
 	// Long gives it several lines.
 	Long bool

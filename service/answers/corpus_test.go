@@ -69,7 +69,7 @@ func TestRequestCorpus(t *testing.T) {
 	request[client.ArchiveNote](t, "archive_note")
 	requestOf(t, "whatif", whatifRequest{Set: []string{"retry.max=5"}, Job: "j", Schedule: "s", From: "1", Until: "end", Simulate: true, Limit: 7})
 	requestOf(t, "replay", replayRequest{From: "1", Until: "end", Task: "01JNAT00000000000000000001", Node: "n", Queue: "q", Schedule: "s", Limit: 7, Cursor: "1-9-3"})
-	requestOf(t, "signal", signalRequest{ID: "01JNAT00000000000000000001", Reason: "r", Data: json.RawMessage(`{"n":1}`)})
+	requestOf(t, "signal", signalRequest{rejectRequest: rejectRequest{idRequest{"01JNAT00000000000000000001", "r"}, "n"}, Data: json.RawMessage(`{"n":1}`)})
 }
 
 func request[T any](t *testing.T, name string) {

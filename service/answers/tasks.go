@@ -77,24 +77,24 @@ func (s *Service) release(ctx context.Context, r idRequest) (task.Task, error) {
 	return s.Client.Change(ctx, "release", r.ID, task.Unbind{Reason: r.Reason})
 }
 
-// signalRequest is an idRequest with the signal's data.
+// rejectRequest is an idRequest about a signal.
+type rejectRequest struct {
+	idRequest
+	// Name is that of the signal that is meant; another one is left alone. Default: the one that the task waits for.
+	Name string `json:"name,omitempty" flag:"name" usage:"the approval of this {name}, and no other that they wait for"`
+}
+
+// signalRequest is a rejectRequest with the signal's data.
 type signalRequest struct {
-	// ID is the task's. Reason says why, for the log.
-	ID     task.ID `json:"id"`
-	Reason string  `json:"reason,omitempty" flag:"reason" usage:"why, in {words}; the log keeps them"`
+	rejectRequest
 	// Data is what the task gets with the signal: any JSON. Default: none.
 	Data json.RawMessage `json:"data,omitempty" flag:"data" usage:"data for the tasks, {JSON|@file|-}"`
 	// Texts are answers to the form of the signal as a person types them; they win over Data.
 	Texts map[string]string `json:"texts,omitempty" flag:"answer" usage:"an answer that its form asks for, {name=value} (repeat it)"`
 }
 
-func (r *signalRequest) check() (err error) {
-	r.ID, err = task.ParseID(string(r.ID))
-	return err
-}
-
 func (s *Service) signal(ctx context.Context, request signalRequest) (task.Task, error) {
-	return s.Client.Approve(ctx, request.ID, client.Approval{Data: request.Data, Texts: request.Texts, Reason: request.Reason})
+	return s.Client.Approve(ctx, request.ID, client.Approval{Name: request.Name, Data: request.Data, Texts: request.Texts, Reason: request.Reason})
 }
 
 func (s *Service) list(ctx context.Context, r client.ListRequest) (taskPage, error) {

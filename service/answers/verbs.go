@@ -133,7 +133,7 @@ of the user who gave it. If the job names who may, others are refused.` + chosen
   millrace task approve --job release --label version=4.2 --dry-run`,
 		Reason: asked, Waits: true,
 	}).button(Button{
-		Label: "Approve", Why: "It is given the approval that it waits for.", Asks: []Asked{{Name: "data", Label: "Data, as JSON", Long: true}},
+		Label: "Approve", Why: "It is given the approval that it waits for.", Asks: []Asked{{Name: "data", Label: "Data, as JSON", Long: true}, thisApproval},
 		Declares: func(thing any) (form param.Params) {
 			if t, ok := thing.(*task.Task); ok && t.Signal() != nil {
 				form.Declared = t.Signal().Form
@@ -149,7 +149,7 @@ of the user who gave it. If the job names who may, others are refused.` + chosen
 			Long: `Refuses tasks the approval that they wait for. They end as abnormal/rejected, with the
 name of who refused and the reason; a graph goes on as after a failed step.`,
 			Example: `  millrace task reject ID --reason "not before the audit"`,
-		}).button(Button{Why: "It ends as rejected, with your reason.", Has: when(awaitsSignal)}),
+		}).button(Button{Why: "It ends as rejected, with your reason.", Asks: []Asked{thisApproval}, Has: when(awaitsSignal)}),
 		on(rights.TaskRelease, `let any node take a task that waits for certain ones: {"id":"…","reason":"…"}`, (*Service).release, acted...).at("POST /tasks/{id}/release").typed(&Command{
 			Use: "task release ID...", Aliases: []string{"free"},
 			Short: "Let any node take tasks that wait for certain nodes",
@@ -176,13 +176,16 @@ Deadlines keep their meaning: a pending or total timeout that ends before that t
 	},
 )
 
+// thisApproval has a form mean the approval for which the task waited when a person saw it.
+var thisApproval = Asked{Name: "name", Is: filled(func(t *task.Task) string { return t.Signal().Called() })}
+
 // awaitsSignal tells whether a task can be approved or rejected.
 func awaitsSignal(t *task.Task) bool {
 	return t.State == task.Held && slices.Contains(t.Holds, task.HoldSignal)
 }
 
-func (s *Service) reject(ctx context.Context, r idRequest) (task.Task, error) {
-	return s.Client.Reject(ctx, r.ID, r.Reason)
+func (s *Service) reject(ctx context.Context, r rejectRequest) (task.Task, error) {
+	return s.Client.Refuse(ctx, r.ID, client.Approval{Name: r.Name, Reason: r.Reason})
 }
 
 // postponeRequest is an idRequest with the time until which the task waits.

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -261,6 +262,9 @@ func (c *Client) Signal(ctx context.Context, id task.ID, data json.RawMessage, r
 
 // Approval is what comes with a signal.
 type Approval struct {
+	// Name is that of the signal that is meant: if the task waits for another one, the error wraps
+	// [task.ErrNotHeld]. Default: the one that it waits for.
+	Name string
 	// Data are JSON for the program, or the answers to the form of the signal. Texts are answers as a person types
 	// them, which win.
 	Data  json.RawMessage
@@ -274,19 +278,24 @@ type Approval struct {
 func (c *Client) Approve(ctx context.Context, id task.ID, a Approval) (task.Task, error) {
 	return c.decideOn(ctx, id, "signal", rights.TaskSignal, a, func(t *task.Task) (task.Command, error) {
 		inputs, err := t.Signal().Inputs(c.rec.Actor, a.Data, a.Texts)
-		return task.Unhold{Hold: task.HoldSignal, Reason: a.Reason, Inputs: inputs}, err
+		return task.Unhold{Hold: task.HoldSignal, Signal: cmp.Or(a.Name, t.Signal().Called()), Reason: a.Reason, Inputs: inputs}, err
 	})
 }
 
 // Reject refuses the signal for which a task waits, which ends abnormal/rejected. It finds the task as
 // [Client.Signal] does, and its errors are those.
 func (c *Client) Reject(ctx context.Context, id task.ID, reason string) (task.Task, error) {
+	return c.Refuse(ctx, id, Approval{Reason: reason})
+}
+
+// Refuse is [Client.Reject] with the name of the signal that is meant.
+func (c *Client) Refuse(ctx context.Context, id task.ID, a Approval) (task.Task, error) {
 	detail := "rejected by " + c.rec.Actor
-	if reason != "" {
-		detail += ": " + reason
+	if a.Reason != "" {
+		detail += ": " + a.Reason
 	}
-	return c.decideOn(ctx, id, "reject", rights.TaskReject, Approval{Reason: reason}, func(*task.Task) (task.Command, error) {
-		return task.Reject{By: c.rec.Actor, Detail: detail}, nil
+	return c.decideOn(ctx, id, "reject", rights.TaskReject, a, func(t *task.Task) (task.Command, error) {
+		return task.Reject{By: c.rec.Actor, Detail: detail, Signal: cmp.Or(a.Name, t.Signal().Called())}, nil
 	})
 }
 
@@ -300,10 +309,11 @@ func (c *Client) decideOn(ctx context.Context, id task.ID, what string, verb rig
 		var answer task.Task
 		err = c.ask(ctx, verb, struct {
 			ID     task.ID           `json:"id"`
+			Name   string            `json:"name,omitempty"`
 			Data   json.RawMessage   `json:"data,omitempty"`
 			Texts  map[string]string `json:"texts,omitempty"`
 			Reason string            `json:"reason,omitempty"`
-		}{t.ID, a.Data, a.Texts, a.Reason}, &answer)
+		}{t.ID, a.Name, a.Data, a.Texts, a.Reason}, &answer)
 		return answer, err
 	}
 	do, err := command(&t)

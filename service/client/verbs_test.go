@@ -219,6 +219,9 @@ func TestApprovedAndRejected(t *testing.T) {
 			t.Errorf("it is %s/%s (%s), and the other was told %v", is.State, is.Reason, is.Message, lost)
 		}
 	}
+	if _, err := c.Refuse(t.Context(), submit(t, c, birth.Submission{Spec: &job.Spec{Handler: "noop", Signal: &job.Signal{}}}).ID, client.Approval{Name: "other"}); !errors.Is(err, task.ErrNotHeld) {
+		t.Errorf("a task that waits for another approval: %v", err)
+	}
 	if _, err := c.Reject(t.Context(), submit(t, c, noop).ID, ""); !errors.Is(err, task.ErrNotHeld) {
 		t.Errorf("a task that waits for no approval: %v", err)
 	}

@@ -278,8 +278,8 @@ func (l *look) button(e *answers.Endpoint, id string, thing any) button {
 		b.Declared = newForm(e.Button.Declares(thing), nil).Fields
 	}
 	for _, a := range e.Button.Asks {
-		if b.Declared != nil {
-			break
+		if b.Declared != nil && a.Label != "" {
+			continue
 		}
 		f := field{Name: a.Name, Label: a.Label, Long: a.Long}
 		if a.Is != nil {
@@ -344,10 +344,8 @@ func (l *look) instead(line string) *button {
 		words := e.Command.Use[:strings.IndexFunc(e.Command.Use, unicode.IsUpper)] // "node drain ", which a name follows
 		if id, ok := strings.CutPrefix(line, "millrace "+words); ok && !strings.ContainsAny(id, " <") {
 			var thing any
-			if e.Button.Declares != nil {
-				if t, err := view.GetTask(l.r.Context(), l.View, task.ID(id)); err == nil {
-					thing = &t
-				}
+			if t, err := view.GetTask(l.r.Context(), l.View, task.ID(id)); err == nil {
+				thing = &t
 			}
 			b := l.button(e, id, thing)
 			return &b

@@ -120,7 +120,7 @@ func TestButtonsAreOfTheirVerbs(t *testing.T) {
 	for _, e := range offered() {
 		form := url.Values{}
 		for _, a := range e.Button.Asks {
-			if form.Set(a.Name, "1"); a.Label == "" {
+			if form.Set(a.Name, "1"); a.Label == "" && a.Is == nil {
 				t.Errorf("%s asks for %s without a word", e.Verb, a.Name)
 			}
 		}
@@ -296,6 +296,53 @@ func TestLinksOfNotices(t *testing.T) {
 	if page, _ := p.get(200, late); !strings.Contains(page, "This link has ended") || last() != before {
 		t.Errorf("one that is too old says %s", page)
 	}
+}
+
+// What a person answered once, by a form or a link, answers no later question of the same function.
+func TestAnswersAreOfTheirQuestion(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	id, head := p.submit(birth.Submission{Spec: &job.Spec{Handler: "asks"}}), uint64(0)
+	of := "/tasks/" + string(id)
+	asks := func(n int, name string) task.Task {
+		epoch := p.attempt(id, head, task.AttemptStarted{Attempt: n, Node: "w1"})
+		head = p.attempt(id, epoch, task.AttemptParked{Attempt: n, Epoch: epoch, Park: task.Park{Step: name, Kind: task.StepAwait}})
+		p.seen()
+		is, err := p.client.Task(t.Context(), id)
+		if err != nil || is.Signal().Called() != name {
+			t.Fatalf("it waits for %s, %v", is.Signal().Called(), err)
+		}
+		return is
+	}
+	link := p.told(asks(1, "first"), p.client.Now(), "approve", "reject")
+	if page, _ := p.get(200, of); strings.Count(page, `type="hidden" name="name" value="first"`) < 2 {
+		t.Errorf("its forms do not say what they are about: %s", page)
+	}
+	approve := []string{"id", string(id), "name", "first", "data", "1", "back", of}
+	p.press(303, "/do/task.signal", approve...)
+	is, err := p.client.Task(t.Context(), id)
+	if err != nil || is.State != task.Pending {
+		t.Fatalf("it is %s, %v", is.State, err)
+	}
+	head = is.Head
+	asks(2, "second")
+	for _, verb := range []string{"/do/task.signal", "/do/task.reject"} {
+		form := approve
+		if verb == "/do/task.reject" {
+			form = slices.Delete(slices.Clone(approve), 4, 6)
+		}
+		if page, _ := p.press(409, verb, form...); !strings.Contains(page, "second") {
+			t.Errorf("%s once more is told %s", verb, page)
+		}
+	}
+	p.press(303, link, "data", "1")
+	if page, _ := p.get(200, link); !strings.Contains(page, "<b>It was approved</b>") {
+		t.Errorf("the link says %s", page)
+	}
+	if is, err = p.client.Task(t.Context(), id); err != nil || is.Head != head || !is.AwaitsSignal() {
+		t.Errorf("it is %s after #%d, want #%d, %v", is.State, is.Head, head, err)
+	}
+	p.press(303, "/do/task.signal", "id", string(id), "name", "second", "back", of)
 }
 
 // A link that retries does so in one life of its task, however many press it at once, at whichever server.
