@@ -181,7 +181,8 @@ func Sleep(ctx context.Context, name string, d time.Duration) error {
 // Await waits for a signal (`millrace task signal`, [Run.Signal], a button on pages, which show the name), and
 // returns the data that came with it, the zero T if none did. Timeout is how long it waits, 0 for ever; then the
 // error wraps [ErrNoSignal]. It wraps [ErrInvalid] if the data are no T: the function may ask again by another
-// Await. It waits as [Sleep] does. A name is 1 to 64 letters, digits, '_' or '-'.
+// Await. It waits as [Sleep] does. A name is 1 to 64 letters, digits, '_' or '-'. An answer that names one wait, as
+// [Run.SignalTo] and buttons do, answers no wait of another name: number those of a loop.
 func Await[T any](ctx context.Context, name string, timeout time.Duration) (out T, err error) {
 	r, err := runningOf(ctx, "await "+name)
 	if err != nil {

@@ -30,7 +30,7 @@ type handler struct {
 	name     string
 	in, out  reflect.Type
 	settings settings
-	run      func(ctx context.Context, t *Task) error
+	run      func(ctx context.Context, t *Task) error // nil in programs that only submit
 }
 
 func (f *Function[In, Out]) handler() *handler { return &f.of }
@@ -43,10 +43,14 @@ func (f *Function[In, Out]) handler() *handler { return &f.of }
 // cancelled, its time is up, or the worker ends. An error is a failure, after which the options say
 // whether there is another attempt; a panic is a failure, too, and the task's log has its stack.
 //
-// A wrong name or option is an error of whatever uses the function first.
+// A wrong name or option is an error of whatever uses the function first. In a program that only submits, run may
+// be nil.
 func Func[In, Out any](name string, run func(context.Context, In) (Out, error), options ...Option) *Function[In, Out] {
 	f := &Function[In, Out]{run: run}
-	f.of = handler{name: name, in: reflect.TypeFor[In](), out: reflect.TypeFor[Out](), run: f.attempt}
+	f.of = handler{name: name, in: reflect.TypeFor[In](), out: reflect.TypeFor[Out]()}
+	if run != nil {
+		f.of.run = f.attempt
+	}
 	of := settings{job: job.Job{Name: jobName(name), Spec: job.Spec{Handler: name}}}
 	of = of.with(options)
 	if err := value.JoinFaults(of.job.Validate(), schedule.ValidateOfJob(&of.job, "schedule", nil)); err != nil && len(of.wrong) == 0 {
@@ -58,6 +62,9 @@ func Func[In, Out any](name string, run func(context.Context, In) (Out, error), 
 
 // Action is [Func] for a function that returns nothing but an error.
 func Action[In any](name string, run func(context.Context, In) error, options ...Option) *Function[In, struct{}] {
+	if run == nil {
+		return Func[In, struct{}](name, nil, options...)
+	}
 	return Func(name, func(ctx context.Context, in In) (struct{}, error) { return struct{}{}, run(ctx, in) }, options...)
 }
 

@@ -9,6 +9,7 @@ import (
 	"millrace/task"
 	"millrace/task/job"
 	"millrace/task/jobfile"
+	"millrace/task/limit"
 	"millrace/task/value"
 )
 
@@ -82,13 +83,13 @@ func Expire(d time.Duration) Option {
 // Concurrency is how many tasks of the function may be under way at once, on all workers together.
 // It needs a scheduler. Default: no bound.
 func Concurrency(n int) Option {
-	return func(s *settings) { Fields(fmt.Sprintf("concurrency: {max: %d, key: %q}", n, s.key("")))(s) }
+	return func(s *settings) { s.job.Concurrency = limit.Concurrencies{{Max: n, Key: s.key("")}} }
 }
 
 // PerWorker is how many tasks of the function may run on one worker at a time. Default: as many as
 // it has slots.
 func PerWorker(n int) Option {
-	return func(s *settings) { Fields(fmt.Sprintf("per_node: {max: %d, key: %q}", n, s.key("")))(s) }
+	return func(s *settings) { s.job.PerNode = limit.PerNodes{{Max: n, Key: s.key("")}} }
 }
 
 // Unique has a submission return the run that is there already, if an open task of the function has

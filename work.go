@@ -92,7 +92,11 @@ func (w *Worker) Run(ctx context.Context, functions ...Handler) error {
 	queues := slices.Clone(w.Queues)
 	for _, f := range functions {
 		h := f.handler()
-		if err := h.settings.fault(); err != nil {
+		err := h.settings.fault()
+		if err == nil && h.run == nil {
+			err = errors.New("it has nothing to run: give Func one, or leave it to the programs that do")
+		}
+		if err != nil {
 			return wrong(h.name, err)
 		}
 		names = append(names, h.name)
