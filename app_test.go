@@ -224,16 +224,16 @@ func TestFaults(t *testing.T) {
 	app := shared()
 	nothing := func(context.Context, int) error { return nil }
 	for want, f := range map[string]*millrace.Function[int, struct{}]{
-		`handler`:                           millrace.Action("no spaces", nothing),
-		`retry.max`:                         millrace.Action("a", nothing, millrace.Retries(-1)),
-		`timeout.run`:                       millrace.Action("a", nothing, millrace.Timeout(-1)),
-		`unique.key`:                        millrace.Action("a", nothing, millrace.Unique("{")),
-		`queue`:                             millrace.Action("a", nothing, millrace.Queue("?")),
-		`unknown field`:                     millrace.Action("a", nothing, millrace.Fields("retries: 3")),
-		`function's type`:                   millrace.Action("a", nothing, millrace.Fields("params: [{name: value, default: 1}]")),
-		`schedule.cron`:                     millrace.Action("a", nothing, millrace.Cron("61 * * * *", "")),
-		`function a: concurrency.max is -1`: millrace.Action("a", nothing, millrace.Concurrency(-1)),
-		`function a: per_node.max is -1`:    millrace.Action("a", nothing, millrace.PerWorker(-1)),
+		`handler`:                          millrace.Action("no spaces", nothing),
+		`retry.max`:                        millrace.Action("a", nothing, millrace.Retries(-1)),
+		`timeout.run`:                      millrace.Action("a", nothing, millrace.Timeout(-1)),
+		`unique.key`:                       millrace.Action("a", nothing, millrace.Unique("{")),
+		`queue`:                            millrace.Action("a", nothing, millrace.Queue("?")),
+		`unknown field`:                    millrace.Action("a", nothing, millrace.Fields("retries: 3")),
+		`function's type`:                  millrace.Action("a", nothing, millrace.Fields("params: [{name: value, default: 1}]")),
+		`schedule.cron`:                    millrace.Action("a", nothing, millrace.Cron("61 * * * *", "")),
+		`function a: concurrency.max is 0`: millrace.Action("a", nothing, millrace.Concurrency(0)),
+		`function a: per_node.max is -1`:   millrace.Action("a", nothing, millrace.PerWorker(-1)),
 	} {
 		if _, err := f.Submit(t.Context(), app, 1); !errors.Is(err, millrace.ErrInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("submit: %v, want %s", err, want)
@@ -248,9 +248,11 @@ func TestFaults(t *testing.T) {
 		cancel()
 	}
 	for _, f := range []millrace.Handler{millrace.Func[int, int]("a", nil), millrace.Action[int]("a", nil)} {
-		if err := app.Work(t.Context(), f); !errors.Is(err, millrace.ErrInvalid) || !strings.Contains(err.Error(), "function a: it has nothing to run") {
+		soon, cancel := context.WithTimeout(t.Context(), testkit.Patience)
+		if err := app.Work(soon, f); !errors.Is(err, millrace.ErrInvalid) || !strings.Contains(err.Error(), "function a: it has nothing to run") {
 			t.Errorf("a worker of a function that only submits: %v", err)
 		}
+		cancel()
 	}
 	twice := millrace.Action("twice", nothing)
 	if err := app.Work(t.Context(), twice, twice); err == nil || !strings.Contains(err.Error(), `"twice"`) {

@@ -9,7 +9,6 @@ import (
 	"millrace/task"
 	"millrace/task/job"
 	"millrace/task/jobfile"
-	"millrace/task/limit"
 	"millrace/task/value"
 )
 
@@ -83,13 +82,22 @@ func Expire(d time.Duration) Option {
 // Concurrency is how many tasks of the function may be under way at once, on all workers together.
 // It needs a scheduler. Default: no bound.
 func Concurrency(n int) Option {
-	return func(s *settings) { s.job.Concurrency = limit.Concurrencies{{Max: n, Key: s.key("")}} }
+	return func(s *settings) { s.bound("concurrency", n) }
 }
 
 // PerWorker is how many tasks of the function may run on one worker at a time. Default: as many as
 // it has slots.
 func PerWorker(n int) Option {
-	return func(s *settings) { s.job.PerNode = limit.PerNodes{{Max: n, Key: s.key("")}} }
+	return func(s *settings) { s.bound("per_node", n) }
+}
+
+// bound sets a bound of this function alone.
+func (s *settings) bound(field string, n int) {
+	if n < 1 {
+		s.wrong = append(s.wrong, fmt.Errorf("%s.max is %d, want 1 or more", field, n))
+		return
+	}
+	Fields(fmt.Sprintf("%s: {max: %d, key: %q}", field, n, s.key("")))(s)
 }
 
 // Unique has a submission return the run that is there already, if an open task of the function has
