@@ -473,6 +473,8 @@ func TestTelling(t *testing.T) {
 		"short ones":             {`{"ran":"4ms","usage":{"max_memory":1000}}`, `{"ran":"800ms","usage":{"max_memory":9000}}`, "", "ran usage.max_memory"},
 		"one that took memory":   {`{"ran":"4s","usage":{"max_memory":20000000}}`, `{"ran":"7s","usage":{"max_memory":90000000}}`, "usage.max_memory", "ran"},
 		"one that was killed":    {`{"ran":"1h"}`, `{"usage":{"signal":"killed"}}`, "ran usage.signal", ""},
+		"one that ran at all":    {`{}`, `{"ran":"1h"}`, "ran", ""},
+		"one at its limits":      {`{"usage":{"limits":["memory"]}}`, `{"usage":{"refused":"no"}}`, "usage.limits usage.refused", ""},
 		"one that did something": {`{"state":"error"}`, `{"state":"error","retries":3}`, "retries", ""},
 	} {
 		changes, err := DiffValues(json.RawMessage(c.was), json.RawMessage(c.is))
@@ -488,6 +490,53 @@ func TestTelling(t *testing.T) {
 		}
 		if telling, always := Telling(changes); names(telling) != c.telling || names(always) != c.always {
 			t.Errorf("%s: %q tell something, and %q are of any two", name, names(telling), names(always))
+		}
+	}
+}
+
+// The last good run is the latest before a task that finished, of its job, by itself, and not too long ago.
+func TestLastGood(t *testing.T) {
+	s := &story{t: t}
+	s.ready("n1", "default", nil)
+	var ids []task.ID
+	for _, end := range []string{"other", "good", "good", "step", "bad", "this", "good"} {
+		sub, of := birth.Submission{Job: "crop"}, &job.Job{Name: "crop", Spec: job.Spec{Handler: "crop"}}
+		if end == "other" {
+			sub.Job, of.Name = "other", "other"
+		}
+		id := s.bear(sub, of)
+		if born, ok := s.records[len(s.records)-1].Fact.Event.(task.Submitted); ok && end == "step" {
+			born.Parent = ids[0]
+			s.records[len(s.records)-1].Fact.Event = born
+		}
+		if epoch := s.start(id, "n1"); end == "bad" || end == "this" {
+			s.fail(id, epoch, "no")
+		} else {
+			s.finish(id, epoch)
+		}
+		ids = append(ids, id)
+	}
+	of := func(i int) task.Task {
+		is, err := GetTask(t.Context(), s.end(), ids[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return is
+	}
+	late, plain := of(5), of(5)
+	late.SubmittedAt = late.SubmittedAt.Add(goodWithin + time.Hour)
+	plain.Job = ""
+	for name, c := range map[string]struct {
+		of   task.Task
+		want task.ID
+	}{"one that failed": {of(5), ids[2]}, "a good one": {of(2), ids[1]}, "the first": {of(1), ""}, "a step": {of(3), ""}, "one of no job": {plain, ""}, "a month later": {late, ""}} {
+		var got task.ID
+		good, err := LastGood(t.Context(), s.end(), &c.of)
+		if good != nil {
+			got = good.ID
+		}
+		if err != nil || got != c.want {
+			t.Errorf("before %s: %q, want %q: %v", name, got, c.want, err)
 		}
 	}
 }
