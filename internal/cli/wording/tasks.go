@@ -113,8 +113,8 @@ func because(why string) string {
 // ended begins the numbers of children behind the failures in the message of a parent.
 var ended = regexp.MustCompile(`\); \d+ of \d+ have ended`)
 
-// Flat returns the message of a parent with the failed grandchild under its own path, "transform/5 failed (error/exit: …)",
-// in place of one message within the other. Other messages stay as they are.
+// Flat returns the message of a parent in one plain sentence: the failed grandchild under its own path, "transform/5 failed: …",
+// in place of one message within the other. Of several that failed each has its state. Other messages stay as they are.
 func Flat(message string) string {
 	path := ""
 	for rest := message; ; {
@@ -126,11 +126,17 @@ func Flat(message string) string {
 		path, rest = path+name+"/", inner
 		message = path + rest
 	}
-	if at := ended.FindStringIndex(message); path != "" && at != nil {
-		message = message[:at[0]+1]
-		for range strings.Count(message, ")") - strings.Count(message, "(") {
-			message = strings.TrimSuffix(message, ")")
-		}
+	at := ended.FindStringIndex(message)
+	if at == nil {
+		return message
+	}
+	message = message[:at[0]+1]
+	for n := strings.Count(message, ")") - strings.Count(message, "("); path != "" && n > 0; n-- {
+		message = strings.TrimSuffix(message, ")")
+	}
+	name, rest, failed := strings.Cut(message, " failed (")
+	if _, why, says := strings.Cut(rest, ": "); failed && says && !strings.Contains(why, " failed (") && !strings.ContainsAny(name, " ,;()") {
+		return name + " failed: " + strings.TrimSuffix(why, ")")
 	}
 	return message
 }
