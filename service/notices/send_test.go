@@ -75,18 +75,23 @@ func TestBlocksAreBounded(t *testing.T) {
 	full := message()
 	full.Title, full.Cause, full.What, full.Job, full.Node = long, long, long, long, long
 	full.Lines, full.Link, full.At = []string{"```", long, long}, "https://millrace.example/tasks/1", noon
-	full.Actions = []Action{{"approve", "https://millrace.example/act/approve/1-S", true}, {"reject", "https://millrace.example/" + long, true}}
+	full.Actions = []Action{{"approve", "https://millrace.example/act/approve/1-S", true}, {"reject", "https://millrace.example/" + long, true}, {"reject", "https://millrace.example/act/reject/1-S", true}}
+	whole := strings.NewReplacer("&amp;", "", "&lt;", "", "&gt;", "")
+	plain := message()
+	plain.Title, plain.Cause, plain.Job, plain.Lines, plain.Exit, plain.Attempts = strings.Repeat("é", 5000), strings.Repeat("é", 5000), strings.Repeat("é", 5000), []string{strings.Repeat("é", 5000)}, nil, 1
 	for name, c := range map[string]struct {
 		m        *Message
 		template string
 		want     []string
+		fields   int
 	}{
-		"a full one":     {full, "", []string{"header", "section", "section", "section", "section", "actions"}},
-		"a usual one":    {message(), "", []string{"header", "section", "section", "section"}},
-		"little":         {&Message{Kind: Test, Title: "This is a test"}, "", []string{"header"}},
-		"by a template":  {message(), `*{{.Job}}*{{range .Lines}}{{printf "\n%2000s" .}}{{end}}`, []string{"header", "section", "section"}},
-		"one that fails": {message(), "{{.Nothing}}", []string{"header", "section"}},
-		"an empty one":   {message(), "{{/* nothing */}}", []string{"header"}},
+		"a full one":     {full, "", []string{"header", "section", "section", "section", "section", "actions"}, 5},
+		"a long one":     {plain, "", []string{"header", "section", "section", "section"}, 1},
+		"a usual one":    {message(), "", []string{"header", "section", "section", "section"}, 2},
+		"little":         {&Message{Kind: Test, Title: "This is a test"}, "", []string{"header"}, 0},
+		"by a template":  {message(), `*{{.Job}}*{{range .Lines}}{{printf "\n%2000s" .}}{{end}}`, []string{"header", "section", "section"}, 0},
+		"one that fails": {message(), "{{.Nothing}}", []string{"header", "section"}, 0},
+		"an empty one":   {message(), "{{/* nothing */}}", []string{"header"}, 0},
 	} {
 		to := &Target{Webhook: &Text{Text: "x"}, Slack: true, Template: c.template}
 		if err := to.validate(); err != nil {
@@ -110,18 +115,24 @@ func TestBlocksAreBounded(t *testing.T) {
 		for _, b := range is.Blocks {
 			types = append(types, b.Type)
 			most := map[string]int{"header": 150, "section": 3000}[b.Type]
-			if n := utf8.RuneCountInString(b.Text.Text); n > most || n == 0 && b.Type != "actions" && len(b.Fields) == 0 || len(b.Fields) > 10 {
+			if n := utf8.RuneCountInString(b.Text.Text); n > most || n == 0 && b.Type != "actions" && len(b.Fields) == 0 || len(b.Fields) != 0 && len(b.Fields) != c.fields {
 				t.Errorf("%s: a %s has %d characters and %d fields", name, b.Type, n, len(b.Fields))
 			}
+			if b.Text.Type == "mrkdwn" && c.template == "" && strings.Contains(whole.Replace(b.Text.Text), "&") {
+				t.Errorf("%s: what stands for a character is cut: %s", name, b.Text.Text)
+			}
 			for _, f := range b.Fields {
-				if n := utf8.RuneCountInString(f.Text); n > 2000 || strings.ContainsAny(f.Text, "<>") {
+				if n := utf8.RuneCountInString(f.Text); n > 2000 || strings.ContainsAny(f.Text, "<>") || strings.Contains(whole.Replace(f.Text), "&") {
 					t.Errorf("%s: a field has %d characters: %.50s", name, n, f.Text)
 				}
+			}
+			if n := strings.Count(b.Text.Text, "```"); n != 0 && (n != 2 || !strings.HasSuffix(b.Text.Text, "```")) {
+				t.Errorf("%s: what a program printed ends its frame: %.50s", name, b.Text.Text)
 			}
 			if b.Text.Type == "mrkdwn" && strings.ContainsAny(strings.ReplaceAll(b.Text.Text, "```", ""), "<>") {
 				t.Errorf("%s: Slack obeys %.50s", name, b.Text.Text)
 			}
-			if b.Type == "actions" && (len(b.Elements) != 2 || b.Elements[1].URL != full.Actions[0].Link || b.Elements[1].Style != "primary") {
+			if b.Type == "actions" && (len(b.Elements) != 3 || b.Elements[1].URL != full.Actions[0].Link || b.Elements[1].Style != "primary" || b.Elements[2].Style != "danger") {
 				t.Errorf("%s: the buttons are %+v", name, b.Elements)
 			}
 		}
