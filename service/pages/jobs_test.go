@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"reflect"
 	"regexp"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"millrace/events"
+	"millrace/events/jet/definitions"
 	"millrace/events/jet/rights"
 	"millrace/projections/view"
 	"millrace/service/client"
@@ -84,6 +86,48 @@ func TestJobsAreFound(t *testing.T) {
 		t.Errorf("the jobs run at %v and %v, the schedule at %v", rows[0].Next, rows[1].Next, schedules[0].Next.Due)
 	}
 	p.says(page, `<time datetime="`+rows[0].Next.Format(time.RFC3339Nano))
+}
+
+// Jobs can be put together by the labels that most of them have, and by groups if one has a group.
+func TestJobsAreGrouped(t *testing.T) {
+	var rows []client.JobRow
+	for i := range 10 { // the first has one label, the last ten
+		is := client.JobRow{StoredJob: definitions.StoredJob{Job: job.Job{Name: fmt.Sprint("job", i), Owner: fmt.Sprint("ann", i), Labels: map[string]string{}, Spec: job.Spec{Handler: "do"}}}}
+		for label := range i + 1 {
+			is.Labels[fmt.Sprint("l", 9-label)] = "x"
+		}
+		rows = append(rows, is)
+	}
+	for query, want := range map[string]struct{ group, here, ways, rows string }{
+		"":           {"", "name", "name queue l9 l8 l7 l6 l5 l4 l3 l2", "10"},
+		"q=ann3":     {"", "name", "name queue l9 l8 l7 l6 l5 l4 l3 l2", "1"},
+		"by=queue":   {"", "queue", "name queue l9 l8 l7 l6 l5 l4 l3 l2", "10"},
+		"by=label.x": {"", "", "name queue l9 l8 l7 l6 l5 l4 l3 l2", "10"},
+		"by=":        {"one", "group", "name group queue l9 l8 l7 l6 l5 l4 l3 l2", "1 9"},
+	} {
+		asked, err := url.ParseQuery(query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := &jobsData{}
+		d.Rows = slices.Clone(rows)
+		d.Rows[0].Group = want.group
+		d.arrange(&look{query: asked})
+		var ways, of []string
+		here := ""
+		for _, w := range d.Ways {
+			if ways = append(ways, w.Name); w.Here {
+				here = w.Name
+			}
+		}
+		for _, g := range d.Groups {
+			of = append(of, fmt.Sprint(len(g.Rows)))
+		}
+		slices.Sort(of)
+		if strings.Join(ways, " ") != want.ways || here != want.here || strings.Join(of, " ") != want.rows {
+			t.Errorf("%q: the ways are %q, here is %q, and groups have %q jobs", query, ways, here, of)
+		}
+	}
 }
 
 func TestJobs(t *testing.T) {
