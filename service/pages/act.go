@@ -56,8 +56,7 @@ func (l *look) act(http.ResponseWriter) error {
 	l.site.settle(l.r.Context())
 	if verb.Access() == rights.Submitting && json.Unmarshal(answer, &made) == nil && made.ID != "" {
 		back = "/tasks/" + made.ID
-	}
-	if to, err := url.Parse(back); err == nil && undoes[verb] != "" {
+	} else if to, err := url.Parse(back); err == nil && thing != "" {
 		query := to.Query()
 		query.Set("did", string(verb))
 		query.Set("thing", thing)
@@ -73,13 +72,18 @@ var undoes = map[rights.Verb]rights.Verb{
 	rights.NodeDrain: rights.NodeUndrain, rights.NodeUndrain: rights.NodeDrain, rights.NodeCordon: rights.NodeUncordon, rights.NodeUncordon: rights.NodeCordon,
 }
 
-// Did is the button that was just pressed, with the label and the address of the one that takes it back; nil for none.
+// Did is the button that was just pressed, with the entry of the one that takes it back; nil for none.
 func (l *look) Did() *button {
-	did, undo := offeredBy(l.did.verb), offeredBy(undoes[l.did.verb])
-	if did == nil || undo == nil || !l.Acts(string(undo.Verb)) {
+	did := offeredBy(l.did.verb)
+	if did == nil || l.did.thing == "" || !l.Acts(string(did.Verb)) && !l.caller.Role.May(did.Verb.Own()) {
 		return nil
 	}
-	b := l.button(undo, l.did.thing, nil)
+	b := button{ID: l.did.thing}
+	if undo := offeredBy(undoes[did.Verb]); undo != nil {
+		b = l.button(undo, b.ID, nil)
+	} else if slices.Contains(did.Button.On, "tasks") {
+		b.ID = task.ID(b.ID).Short()
+	}
 	b.Label = did.Button.Label
 	return &b
 }

@@ -61,7 +61,7 @@ func TestActions(t *testing.T) {
 		t.Fatalf("the task is %s, %v", got.State, err)
 	}
 	_, h := p.press(303, "/do/task.cancel", "id", string(id), "reason", "no more", "back", of+"?x=1")
-	if to := h.Get("Location"); to != "../tasks/"+string(id)+"?x=1" {
+	if to := h.Get("Location"); to != "../tasks/"+string(id)+"?did=task.cancel&thing="+string(id)+"&x=1" {
 		t.Errorf("it leads back to %s", to)
 	}
 	got, err := p.client.Task(t.Context(), id)
@@ -144,7 +144,7 @@ func TestButtonsAreOfTheirVerbs(t *testing.T) {
 	}
 }
 
-// What can be taken back is offered once, on the page that follows, to who may do it.
+// What was done is said once, on the page that follows, to who may do it, with a button that takes it back if there is one.
 func TestUndo(t *testing.T) {
 	t.Parallel()
 	p := open(t)
@@ -159,7 +159,11 @@ func TestUndo(t *testing.T) {
 	if _, h = p.press(303, "/do/queue.resume?queue=crawl&back=%2Fqueues"); !strings.Contains(h.Get("Location"), "did=queue.resume") {
 		t.Errorf("it leads to %s", h.Get("Location"))
 	}
-	for _, none := range []string{"/queues", "/queues?did=queue.purge&thing=crawl", "/queues?did=x"} {
+	page, _ = p.get(200, "/tasks?did=task.cancel&thing=01JD6Z8V3M0QK4T7W2X9Y5ABCD")
+	if said := part(t, page, `<form id="did"`, "</form>"); !strings.Contains(said, `<b class="name">`+task.ID("01JD6Z8V3M0QK4T7W2X9Y5ABCD").Short()+`</b>: done.`) || strings.Contains(said, "button") {
+		t.Errorf("what cannot be taken back is said by %s", said)
+	}
+	for _, none := range []string{"/queues", "/queues?did=queue.pause", "/queues?did=task.get&thing=crawl", "/queues?did=x&thing=crawl"} {
 		if page, _ = p.get(200, none); strings.Contains(page, `id="did"`) {
 			t.Errorf("%s offers to take something back", none)
 		}
