@@ -227,7 +227,7 @@ var endpoints = slices.Concat(taskVerbs, nodeVerbs, queueVerbs, definitionVerbs,
 	on(rights.ScheduleGet, `one schedule, what became of its ticks and which come: {"name":"nightly","limit":20}`, (*Service).schedule, "no-schedule").at("GET /schedules/{name}").asked("schedule show").tool(),
 	on(rights.ScheduleGrid, `what became of planned runs, by schedules and days or hours: {}, or of a job by hours: {"job":"hello","by":"hour"}`, (*Service).grid, "no-schedule").at("GET /grid").asked("schedule grid").tool(),
 	on(rights.ScheduleRun, `make a task of it now: {"name":"nightly","task":{"params":{…}}}`, (*Service).runSchedule, append(slices.Clone(born), "no-schedule", "overlap")...).at("POST /schedules/{name}/run").button(Button{
-		Label: "Run now", Why: "It makes a task now, whatever its ticks, also while it is paused.",
+		Label: "Run now", Why: "It makes a task now, whatever is planned, also while it is paused.",
 		Asks: []Asked{{Name: "task", Label: "Changes, as JSON", Long: true, Is: filled(func(s *schedule.Stored) string {
 			return typed(value.Indented(birth.Submission{Params: s.Make.Params}))
 		})}},

@@ -283,7 +283,7 @@ type progressRequest struct{ client.Backfill }
 
 func (r *progressRequest) check() error {
 	if r.From == "" {
-		return errors.New("from is missing: the first time whose tick is meant")
+		return errors.New("from is missing: the first time of the planned runs that are meant")
 	}
 	return value.ValidName("schedule", r.Name)
 }

@@ -50,7 +50,7 @@ func BackfillTicks(of *schedule.Stored, b *Backfill, now time.Time, most int) ([
 	}
 	ticks, more, err := of.Passed(first, last, now, most)
 	if err == nil && more {
-		err = Wrongf("there are more than %d ticks; choose a shorter time", most)
+		err = Wrongf("there are more than %d planned runs; choose a shorter time", most)
 	}
 	return ticks, err
 }

@@ -309,7 +309,7 @@ func aboutOf(r *events.Record) (thing string, link []string) {
 	case f.Queue != "":
 		return "queue " + f.Queue, []string{"queues"}
 	case f.Schedule != "":
-		return "ticks of schedule " + f.Schedule, []string{"schedules", f.Schedule}
+		return "planned runs of schedule " + f.Schedule, []string{"schedules", f.Schedule}
 	case f.Scope != "":
 		return "limits of " + string(f.Scope), []string{"queues"}
 	case f.Key != "":

@@ -263,8 +263,8 @@ func TestRunsSayTheirTick(t *testing.T) {
 	}
 	p.seen()
 	for path, texts := range map[string][]string{
-		"/tasks?q=schedule:pulse": {"<small>of pulse, "},
-		"/jobs/report":            {"2026-03-04T03:00:00Z", "2026-03-05T03:00:00Z"}, "/tasks": {"2026-03-04T03:00:00Z", "2026-03-05T03:00:00Z"},
+		"/tasks?q=schedule:pulse": {"<small>of pulse, "}, "/events": {"schedule pulse, planned for "}, "/schedules/pulse": {"whatever is planned"},
+		"/jobs/report": {"2026-03-04T03:00:00Z", "2026-03-05T03:00:00Z"}, "/tasks": {"2026-03-04T03:00:00Z", "2026-03-05T03:00:00Z"},
 		"/tasks/" + string(ids[0]) + "/compare": {"2026-03-05T03:00:00Z"}, "/schedules": {"every day at 03:00 <small><code>0 3 * * *</code>"}, "/schedules/nightly": {"every day at 03:00 <code>0 3 * * *</code>"}, "/tasks/" + string(ids[0]): {"2026-03-04T03:00:00Z"},
 	} {
 		page, _ := p.get(200, path)

@@ -20,7 +20,7 @@ func (p *Plan) Never(now time.Time) error {
 	at := p.only.at
 	switch {
 	case comes:
-		return fmt.Errorf("calendar leaves out every tick that would come")
+		return fmt.Errorf("calendar leaves out every planned run")
 	case p.At != "" && !at.After(now):
 		return fmt.Errorf("at is %s, which has passed", p.At)
 	case p.At != "" && at.Before(p.start):
@@ -32,7 +32,7 @@ func (p *Plan) Never(now time.Time) error {
 	case p.end.IsZero():
 		return fmt.Errorf("cron is %q, which never comes", p.Cron)
 	}
-	const early = "end is %s, before the first tick that would come"
+	const early = "end is %s, before the first planned run"
 	p = &open
 	p.end = time.Time{}
 	if first, comes := p.next(now); comes {

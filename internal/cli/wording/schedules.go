@@ -23,16 +23,16 @@ import (
 func scheduleFact(event task.ScheduleEvent) string {
 	switch e := event.(type) {
 	case task.ScheduleFired:
-		return Words(stamped("tick", e.Tick), e.Detail)
+		return Words(stamped("planned for", e.Tick), e.Detail)
 	case task.ScheduleAdmitted:
-		return Words(stamped("tick", e.Tick), e.Trigger, "task "+string(e.Made), e.Detail)
+		return Words(stamped("planned for", e.Tick), e.Trigger, "task "+string(e.Made), e.Detail)
 	case task.ScheduleSkipped:
 		if e.Count > 1 {
-			return Words(fmt.Sprintf("%s from %s to %s", Plural(e.Count, "tick"), value.Clock(e.Tick.UTC()), value.Clock(e.Until.UTC())), e.Reason, e.Detail)
+			return Words(fmt.Sprintf("%s from %s to %s", Plural(e.Count, "planned run"), value.Clock(e.Tick.UTC()), value.Clock(e.Until.UTC())), e.Reason, e.Detail)
 		}
-		return Words(stamped("tick", e.Tick), e.Reason, e.Detail)
+		return Words(stamped("planned for", e.Tick), e.Reason, e.Detail)
 	case task.ScheduleQueued:
-		return Words(stamped("tick", e.Tick), e.Trigger, e.Detail)
+		return Words(stamped("planned for", e.Tick), e.Trigger, e.Detail)
 	}
 	return ""
 }
@@ -44,7 +44,7 @@ func originText(o task.Origin) string {
 	if o.Schedule == "" {
 		return o.MadeBy
 	}
-	text := fmt.Sprintf("schedule %s, tick %s", o.Schedule, value.Clock(o.Tick.UTC()))
+	text := fmt.Sprintf("schedule %s, planned for %s", o.Schedule, value.Clock(o.Tick.UTC()))
 	if o.Trigger == "" || o.Trigger == task.TriggerSchedule {
 		return text
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"millrace/task"
 	"millrace/task/job"
 	"millrace/task/value"
 )
@@ -26,5 +27,20 @@ func TestPlanned(t *testing.T) {
 	}
 	if got := Planned(&job.Schedule{At: "2026-03-01T03:00:00Z"}); got != "at 2026-03-01T03:00:00Z" {
 		t.Errorf("once is %q", got)
+	}
+}
+
+// Facts of schedules speak of planned runs, as pages do.
+func TestPlannedRuns(t *testing.T) {
+	at := time.Date(2026, 3, 4, 3, 0, 0, 0, time.UTC)
+	for got, want := range map[string]string{
+		scheduleFact(task.ScheduleFired{Tick: at}):                                       "planned for 2026-03-04T03:00:00Z",
+		scheduleFact(task.ScheduleSkipped{Tick: at, Reason: task.SkipOverlap}):           "planned for 2026-03-04T03:00:00Z; overlap",
+		scheduleFact(task.ScheduleSkipped{Tick: at, Until: at.Add(time.Hour), Count: 2}): "2 planned runs from 2026-03-04T03:00:00Z to 2026-03-04T04:00:00Z",
+		originText(task.Origin{Schedule: "nightly", Tick: at}):                           "schedule nightly, planned for 2026-03-04T03:00:00Z",
+	} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }
