@@ -360,7 +360,7 @@ func TestRunForm(t *testing.T) {
 	p.seen()
 	of := "/run/job/deploy"
 	page, _ := p.get(200, of)
-	for _, want := range []string{`<option selected>staging</option>`, `type="number" id="p-replicas" name="param.replicas" value="2" min="1" max="20"`, `<input id="p-token" name="param.token" value="file:/run/a" spellcheck="false"`, `name="param.version" value="" required`, "text that matches ^v"} {
+	for _, want := range []string{`<option selected>staging</option>`, `type="number" id="p-replicas" name="param.replicas" value="2" min="1" max="20"`, `<input id="p-token" name="param.token" value="file:/run/a" spellcheck="false"`, `name="param.version" value="" required`, "text in the form ^v"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the form has no %s: %s", want, page)
 		}

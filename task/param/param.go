@@ -183,7 +183,7 @@ func (d *Param) Allowed() string {
 		one += fmt.Sprintf("%s at most %s%s", of, *d.Max, many)
 	}
 	if d.Pattern != "" {
-		one += " that matches " + d.Pattern
+		one += " in the form " + d.Pattern
 	}
 	if len(d.Schema) > 0 {
 		one += " as its schema has it"
