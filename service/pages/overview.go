@@ -184,9 +184,15 @@ type usualKey struct {
 
 // What usual looks at.
 const (
-	usualOf  = 50 // tasks
-	usualFor = 30 * time.Second
+	usualOf    = 50 // tasks
+	leastUsual = 5  // of fewer nobody knows what is usual
+	usualFor   = 30 * time.Second
 )
+
+// exceeded tells whether a task has run a tenth longer than nearly all of its like.
+func (f *figures) exceeded(ran time.Duration) bool {
+	return f.N >= leastUsual && ran > f.P95+f.P95/10
+}
 
 // usual returns how long tasks like one take: of the same job, or step of it, by the latest finished
 // ones; zero if that cannot be found out.
@@ -244,7 +250,7 @@ func (l *look) running(ctx context.Context) (rows []runningRow, err error) {
 		}
 		row.Overdue = row.Duty.Overdue(l.Now)
 		row.Usual = l.usual(ctx, &t)
-		row.Long = row.Usual.N > 0 && !t.StartedAt.IsZero() && l.Now.Sub(t.StartedAt) > row.Usual.P95+row.Usual.P95/10
+		row.Long = !t.StartedAt.IsZero() && row.Usual.exceeded(l.Now.Sub(t.StartedAt))
 		rows = append(rows, row)
 	}
 	slices.SortStableFunc(rows, func(a, b runningRow) int { return cmp.Compare(overdueFirst(&a), overdueFirst(&b)) })

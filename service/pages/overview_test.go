@@ -140,6 +140,11 @@ func TestUsual(t *testing.T) {
 			t.Errorf("step %q usually takes %v, want %v", step, got, want)
 		}
 	}
+	for like, long := range map[figures]bool{{5, 0, 0, 10 * time.Second}: true, {5, 0, 0, 11 * time.Second}: false, {4, 0, 0, time.Second}: false, {}: false} {
+		if like.exceeded(12*time.Second) != long {
+			t.Errorf("12s are longer than usual after %v: %v", like, !long)
+		}
+	}
 	child := of("", 0)
 	child.Parent = "whole"
 	if got := seen.usual(t.Context(), &child); got != (figures{}) {
