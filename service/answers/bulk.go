@@ -69,6 +69,14 @@ func (r *manyRequest) check() error {
 // signalManyRequest chooses tasks that wait for a signal, and gives it to them.
 type signalManyRequest struct {
 	manyRequest
+	answered
+}
+
+// answered is what a signal has beside the tasks that get it.
+type answered struct {
+	// Name is that of the signal that is meant; a task that waits for another one is refused. Default: the one that
+	// each waits for.
+	Name string `json:"name,omitempty"`
 	// Data comes with the signal; every task gets it.
 	Data json.RawMessage `json:"data,omitempty"`
 }
@@ -98,7 +106,7 @@ func (s *Service) countMany(ctx context.Context, r countManyRequest) (client.Bul
 	if i < 0 {
 		return client.BulkReport{}, client.Wrongf("for is %q, want cancel, retry, signal, dismiss or undismiss", r.For)
 	}
-	return s.many(ctx, all[i], &manyRequest{Filter: r.Filter, All: true, DryRun: true, Limit: r.Limit}, nil)
+	return s.many(ctx, all[i], &manyRequest{Filter: r.Filter, All: true, DryRun: true, Limit: r.Limit}, answered{})
 }
 
 // read turns the filter into a list request, limited to the states in which the command is usual.
@@ -159,14 +167,14 @@ func (e *Endpoint) many(m *Many, about string, buttons ...Button) []*Endpoint {
 		e.Command.Many = m
 	}
 	all := on(m.Verb, about, func(s *Service, ctx context.Context, r manyRequest) (client.BulkReport, error) {
-		return s.many(ctx, m, &r, nil)
+		return s.many(ctx, m, &r, answered{})
 	})
 	if _, data := e.Request.FieldByName("Data"); data {
 		all = on(m.Verb, about, func(s *Service, ctx context.Context, r signalManyRequest) (client.BulkReport, error) {
 			if len(r.Data) > job.MaxInputs {
 				return client.BulkReport{}, badRequest{fmt.Errorf("data has %d bytes, want at most %d", len(r.Data), job.MaxInputs)}
 			}
-			return s.many(ctx, m, &r.manyRequest, r.Data)
+			return s.many(ctx, m, &r.manyRequest, r.answered)
 		})
 	}
 	all.at("POST /tasks/" + m.Name())
@@ -177,19 +185,22 @@ func (e *Endpoint) many(m *Many, about string, buttons ...Button) []*Endpoint {
 }
 
 // do changes one task.
-func (m *Many) do(s *Service, ctx context.Context, id task.ID, reason string, data json.RawMessage) (*task.Task, error) {
+func (m *Many) do(s *Service, ctx context.Context, id task.ID, reason string, with answered) (*task.Task, error) {
 	r := reflect.New(m.one.Request)
 	r.Elem().FieldByName("ID").SetString(string(id))
 	r.Elem().FieldByName("Reason").SetString(reason)
-	if data != nil {
-		r.Elem().FieldByName("Data").SetBytes(data)
+	if with.Data != nil {
+		r.Elem().FieldByName("Data").SetBytes(with.Data)
+	}
+	if with.Name != "" {
+		r.Elem().FieldByName("Name").SetString(with.Name)
 	}
 	answer, err := m.one.act(s, ctx, r.Interface())
 	t, _ := answer.(task.Task)
 	return &t, err
 }
 
-func (s *Service) many(ctx context.Context, act *Many, r *manyRequest, data json.RawMessage) (client.BulkReport, error) {
+func (s *Service) many(ctx context.Context, act *Many, r *manyRequest, with answered) (client.BulkReport, error) {
 	err := r.read(act, s.now())
 	if err != nil {
 		return client.BulkReport{}, err
@@ -214,7 +225,7 @@ func (s *Service) many(ctx context.Context, act *Many, r *manyRequest, data json
 	in := *s
 	in.Client = s.Client.InBatch(cmp.Or(r.Batch, events.NewID(s.Client.Now())))
 	b.Do = func(ctx context.Context, t task.Task) (*task.Task, error) {
-		return act.do(&in, ctx, t.ID, r.Reason, data)
+		return act.do(&in, ctx, t.ID, r.Reason, with)
 	}
 	return b.Run(ctx, in.Client.Batch())
 }

@@ -35,7 +35,7 @@ func TestRequestCorpus(t *testing.T) {
 	request[editRequest](t, "edit")
 	request[nameRequest](t, "name")
 	request[manyRequest](t, "many")
-	requestOf(t, "signal_many", signalManyRequest{manyRequest{Filter: client.ListRequest{Filter: view.Filter{Job: "j"}}, Limit: 7, Reason: "r"}, json.RawMessage(`{"n":1}`)})
+	requestOf(t, "signal_many", signalManyRequest{manyRequest{Filter: client.ListRequest{Filter: view.Filter{Job: "j"}}, Limit: 7, Reason: "r"}, answered{"n", json.RawMessage(`{"n":1}`)}})
 	request[client.Purge](t, "purge")
 	request[nextRequest](t, "next")
 	request[breakerRequest](t, "breaker")

@@ -125,7 +125,7 @@ func TestBodies(t *testing.T) {
 		"POST /nodes/{id}/undrain": "reason", "POST /nodes/{id}/drain": "grace reason", "POST /nodes/{id}/retire": "reason",
 		"POST /queues/{queue}/pause": "for reason", "POST /queues/{queue}/resume": "reason", "POST /queues/{queue}/limit": "if_revision notify rate reason running waiting window",
 		"POST /schedules/{name}/pause": "reason", "POST /schedules/{name}/run": "respect_overlap task", "POST /schedules/{name}/backfill": "dry_run from limit max_parallel to",
-		"POST /tasks/{id}/dismiss": "reason", "POST /messages/{seq}/dismiss": "reason", "POST /tasks/signal": "all batch data dry_run filter limit reason tasks",
+		"POST /tasks/{id}/dismiss": "reason", "POST /messages/{seq}/dismiss": "reason", "POST /tasks/signal": "all batch data dry_run filter limit name reason tasks",
 	} {
 		if has[at] != want {
 			t.Errorf("%s takes %q, want %q", at, has[at], want)

@@ -107,6 +107,9 @@ func TestMany(t *testing.T) {
 	if r := count(`{"for":"signal","filter":{"queue":"gate"}}`); r.Chosen != 2 || r.States["held"] != 2 {
 		t.Errorf("counted for a signal are %+v", r)
 	}
+	if r := act("signal", `{"filter":{"queue":"gate"},"name":"another"}`); r.Done != 0 || len(r.Refused) != 2 {
+		t.Errorf("signalled by another name are %+v", r)
+	}
 	given := act("signal", `{"filter":{"queue":"gate"},"data":{"by":"the board"},"reason":"voted"}`)
 	if given.Done != 2 || given.States["pending"] != 2 || given.Batch == "" {
 		t.Errorf("signalled are %+v", given)

@@ -23,7 +23,7 @@ export class Client {
   list (query?: string, limit?: number): AsyncGenerator<Task>
   cancel (id: string, reason?: string): Promise<Task>
   retry (id: string, reason?: string): Promise<Task>
-  signal (id: string, data?: unknown, reason?: string): Promise<Task>
+  signal (id: string, data?: unknown, reason?: string, name?: string): Promise<Task>
   output (id: string): AsyncGenerator<Line>
   records<T = any> (id: string): AsyncGenerator<T>
 }

@@ -101,8 +101,8 @@ class Client {
   cancel (id, reason = '') { return this.#call('cancel', { id, body: { reason } }) }
   /** Give a task that has ended another life. @returns {Promise<Task>} */
   retry (id, reason = '') { return this.#call('retry', { id, body: { reason } }) }
-  /** Give a task the signal that it waits for. @returns {Promise<Task>} */
-  signal (id, data = null, reason = '') { return this.#call('signal', { id, body: { data, reason } }) }
+  /** Give a task the signal that it waits for; rejects if it waits for one of another name. @returns {Promise<Task>} */
+  signal (id, data = null, reason = '', name = '') { return this.#call('signal', { id, body: { data, reason, name } }) }
 
   /** The lines that a task has printed so far. @returns {AsyncGenerator<Line>} */
   async * output (id) { for await (const batch of this.#batches('output', id)) yield * batch.lines ?? [] }

@@ -128,9 +128,9 @@ class Client:
         """Give a task that has ended another life; returns it."""
         return _of(Task, self._call("retry", id=id, body={"reason": reason}))
 
-    def signal(self, id, data=None, reason=""):
-        """Give a task the signal that it waits for; returns it."""
-        return _of(Task, self._call("signal", id=id, body={"data": data, "reason": reason}))
+    def signal(self, id, data=None, reason="", name=""):
+        """Give a task the signal that it waits for, or refuse if it waits for one of another name; returns it."""
+        return _of(Task, self._call("signal", id=id, body={"data": data, "reason": reason, "name": name}))
 
     def output(self, id):
         """The lines that a task has printed so far."""
