@@ -29,6 +29,13 @@ func within(t testing.TB) func() time.Duration {
 	return func() time.Duration { return startsWithin + hands*starved() }
 }
 
+// fromReturn is within for a start that waits for the return of the link: before it the worker
+// connects, registers and proves that work reaches it, which takes as many hands as the start again.
+func fromReturn(t testing.TB) func() time.Duration {
+	most := within(t)
+	return func() time.Duration { return 2*most() - startsWithin }
+}
+
 // A task for a node that has just come back starts there at once, however soon it is submitted, and
 // after a second drop too. A task submitted while the node was away starts as soon as it is back.
 func TestAimedAtANodeThatHasJustComeBack(t *testing.T) {
@@ -56,7 +63,7 @@ func TestAimedAtANodeThatHasJustComeBack(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	most := within(t)
+	most, fromReturn := within(t), fromReturn(t)
 	aimed := birth.Submission{Spec: &job.Spec{Run: &job.Run{Argv: []string{"true"}}}, Nodes: []string{"n1"}, NoNode: job.NoNodeWait}
 	started := func(id task.ID, since time.Time, most time.Duration, what string) {
 		done := p.Await(c, id, task.Finished)
@@ -91,9 +98,7 @@ func TestAimedAtANodeThatHasJustComeBack(t *testing.T) {
 		urgent := aimed
 		urgent.Priority = 5 + i%3 // each priority has a consumer of its own
 		late := p.SubmitAs(c, urgent)
-		// Before its start the worker connects, registers and proves that work reaches it, which takes as many
-		// hands as the start again.
-		started(early, back, 2*most()-startsWithin, mode.String()+": submitted while it was away")
+		started(early, back, fromReturn(), mode.String()+": submitted while it was away")
 		started(late, asked, most(), mode.String()+": submitted "+offset.String()+" after its return")
 	}
 	worker.Stop()

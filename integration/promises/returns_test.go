@@ -48,7 +48,7 @@ func TestWorkerReturns(t *testing.T) {
 	p.MayRepair("what a link held back can claim a task after its node was found offline")
 	p.Server()
 	c := p.Connect()
-	most := within(t)
+	most := fromReturn(t)
 	var next atomic.Uint64
 	next.Store(*returnsFrom)
 	var mu sync.Mutex
