@@ -23,17 +23,16 @@ const startsWithin = 2 * time.Second
 // within returns how long a start may take on this machine: an offer, the claim and its answer pass
 // through some twenty goroutines of three processes, each of which may have to wait for a
 // processor.
-func within(t testing.TB) func() time.Duration {
-	const hands = 20
+func within(t testing.TB) func() time.Duration { return byHands(t, 20) }
+
+// fromReturn is within for a start that waits for the return of the link. Before it the worker
+// connects, stores a heartbeat, reads its node, says that it is online, sends its probe and says that
+// it is ready: six requests and answers of some ten hands each.
+func fromReturn(t testing.TB) func() time.Duration { return byHands(t, 20+6*10) }
+
+func byHands(t testing.TB, hands time.Duration) func() time.Duration {
 	starved := testkit.Starvation(t)
 	return func() time.Duration { return startsWithin + hands*starved() }
-}
-
-// fromReturn is within for a start that waits for the return of the link: before it the worker
-// connects, registers and proves that work reaches it, which takes as many hands as the start again.
-func fromReturn(t testing.TB) func() time.Duration {
-	most := within(t)
-	return func() time.Duration { return 2*most() - startsWithin }
 }
 
 // A task for a node that has just come back starts there at once, however soon it is submitted, and
