@@ -156,17 +156,6 @@ func (c *Config) clocks() bool {
 	return slices.ContainsFunc(c.Steps, func(s Step) bool { return s.Target == Callers })
 }
 
-// apart is how far the time of a submission may be from when the server stored it: while the server
-// is away, as long as a submission is tried.
-func (c *Config) apart() time.Duration {
-	for _, s := range c.Steps {
-		if s.Target == Server || s.Target == All {
-			return timesApart + s.For.Std() + tryTime
-		}
-	}
-	return timesApart
-}
-
 // Planned returns the steps that Run would take, without doing anything.
 func (c Config) Planned() ([]Step, error) {
 	c, err := c.withDefaults()

@@ -23,6 +23,7 @@ type observer struct {
 	seen  map[uint64]string     // guarded by mu; facts by sequence
 	tasks map[task.ID]task.Task // guarded by mu
 	nodes map[node.ID]node.Node // guarded by mu
+	ticks []events.Record       // guarded by mu; decisions on planned runs
 	last  uint64                // guarded by mu
 }
 
@@ -68,6 +69,9 @@ func (o *observer) add(r *events.Record) {
 	o.last = r.Seq
 	if r.IsFact() { // probes are removed when they are old
 		o.seen[r.Seq] = r.Fact.ID
+	}
+	if r.Kind == events.KindTick {
+		o.ticks = append(o.ticks, *r)
 	}
 	if id := r.Fact.Task; id != "" {
 		t := o.tasks[id]
@@ -131,6 +135,13 @@ func (o *observer) facts() map[uint64]string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return maps.Clone(o.seen)
+}
+
+// decisions returns those on the ticks of schedules, so far.
+func (o *observer) decisions() []events.Record {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.ticks[:len(o.ticks):len(o.ticks)]
 }
 
 // vanished lists facts that were in the log before it was read, and are missing or different now.

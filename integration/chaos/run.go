@@ -129,7 +129,7 @@ func (r *run) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.submitter = &submitter{client: callers, delays: map[task.ID]time.Duration{}, limited: map[task.ID]limited{}, comes: map[task.ID]time.Duration{}}
+	r.submitter = &submitter{client: callers, delays: map[task.ID]delayed{}, limited: map[task.ID]limited{}, comes: map[task.ID]time.Duration{}}
 	r.ticker = &ticker{client: callers}
 	r.observer = newObserver(r.store)
 	r.beside(ctx, r.observer.run)
@@ -248,7 +248,7 @@ func (r *run) play(ctx context.Context) (Report, error) {
 	r.submitter.run(inject, patient, r.began, orders)
 	err := faults.Wait()
 	if err == nil {
-		r.ticked, err = r.ticker.end(ctx)
+		r.ticked, err = r.ticker.end(ctx, r.observer.decisions)
 	}
 	if err == nil {
 		r.settle(ctx)
@@ -380,7 +380,7 @@ func (r *run) conclude(ctx context.Context, broke error) Report {
 		}
 	}
 	if r.cfg.clocks() {
-		times, broken := judgeTimes(records, r.submitter.delayed(), r.cfg.apart())
+		times, broken := judgeTimes(records, r.submitter.delayed())
 		missed, odd := r.ticker.judge(records, r.ticked, &times)
 		report.Times, report.Broken, report.Odd = &times, append(append(report.Broken, broken...), missed...), append(report.Odd, odd...)
 	}

@@ -28,11 +28,11 @@ type submitter struct {
 	running sync.WaitGroup
 
 	mu           sync.Mutex
-	acknowledged []task.ID                 // guarded by mu
-	open         int                       // guarded by mu; submitted and not acknowledged
-	refused      []string                  // guarded by mu
-	delays       map[task.ID]time.Duration // guarded by mu; of those submitted with one
-	limited      map[task.ID]limited       // guarded by mu; those submitted, or tried, under limits
+	acknowledged []task.ID           // guarded by mu
+	open         int                 // guarded by mu; submitted and not acknowledged
+	refused      []string            // guarded by mu
+	delays       map[task.ID]delayed // guarded by mu; of those submitted with a delay
+	limited      map[task.ID]limited // guarded by mu; those submitted, or tried, under limits
 	// Guarded by mu; when each was to come and might run, since the beginning.
 	comes map[task.ID]time.Duration
 }
@@ -53,6 +53,10 @@ func (s *submitter) run(ctx, patient context.Context, start time.Time, orders []
 	}
 }
 
+// delayed is a submission with a delay, and how long it took until it was acknowledged: by so much
+// the server may have stored it later than the caller read its clock.
+type delayed struct{ delay, took time.Duration }
+
 func (s *submitter) play(ctx context.Context, o order) {
 	o.submission.ID = task.ID(events.NewID(s.client.Now()))
 	s.mu.Lock()
@@ -72,6 +76,7 @@ func (s *submitter) play(ctx context.Context, o order) {
 		s.refuse("submission of "+string(o.submission.ID), ctx, err)
 		return
 	}
+	asked := time.Now()
 	err := s.insist(ctx, func(ctx context.Context) error {
 		_, err := s.client.Submit(ctx, o.submission)
 		return err
@@ -83,7 +88,7 @@ func (s *submitter) play(ctx context.Context, o order) {
 	s.mu.Lock()
 	s.acknowledged = append(s.acknowledged, o.submission.ID)
 	if d := o.submission.Delay.Std(); d > 0 {
-		s.delays[o.submission.ID] = d
+		s.delays[o.submission.ID] = delayed{d, time.Since(asked)}
 	}
 	s.mu.Unlock()
 	if o.cancel == 0 {
@@ -154,8 +159,8 @@ func (s *submitter) all() []task.ID {
 	return append([]task.ID(nil), s.acknowledged...)
 }
 
-// delayed returns the acknowledged submissions with a delay, and the delay.
-func (s *submitter) delayed() map[task.ID]time.Duration {
+// delayed returns the acknowledged submissions with a delay.
+func (s *submitter) delayed() map[task.ID]delayed {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.delays)
