@@ -115,7 +115,7 @@ func TestAdmissionFollowsFromWhatIsKnown(t *testing.T) {
 				along.Undo(&have)
 				continue
 			}
-			along.Confirm(&have)
+			along.Confirm(&have, 0)
 			for _, g := range have.Grants {
 				latest[g.Task] = g
 			}

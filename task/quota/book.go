@@ -191,7 +191,7 @@ func (b *Book) Recorded(p *Sent, first uint64) {
 	if !b.Holds(p) {
 		return
 	}
-	b.known.Confirm(&p.Decision)
+	b.known.Confirm(&p.Decision, first)
 	for i, of := range p.Scopes {
 		if first > 0 {
 			b.known.Learn(of, first+uint64(i))

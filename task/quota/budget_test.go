@@ -40,7 +40,7 @@ func TestAdmissionByBudget(t *testing.T) {
 		d := a.Decide(now, GrantsAtOnce) // the decision of another scheduler comes first
 		a.Undo(&d)
 		d = a.Decide(now, GrantsAtOnce)
-		a.Confirm(&d)
+		a.Confirm(&d, 0)
 		var ids, all []task.ID
 		for _, g := range d.Grants {
 			ids = append(ids, g.Task)

@@ -433,26 +433,28 @@ func (a *Limiter) Undo(d *Decision) {
 	}
 }
 
-// Confirm records that a decision was recorded in the log.
-func (a *Limiter) Confirm(d *Decision) {
+// Confirm records that a decision is in the log: its first fact at a sequence, the ends of what it stops before that.
+func (a *Limiter) Confirm(d *Decision, first uint64) {
 	for _, g := range d.Grants {
 		if e := a.entries[g.Task]; e != nil && e.granted == g.Turn {
 			e.open = false
 		}
 	}
 	for _, r := range slices.Concat(d.Refused, d.Replaced) {
-		a.Stopped(r.Task)
+		a.Stopped(r.Task, first)
 	}
 }
 
-// Stopped records that a task was refused or asked to stop: it may not be admitted now. Its end
-// comes later.
-func (a *Limiter) Stopped(id task.ID) {
+// Stopped records that the log refuses a task, or asks it to stop, before a sequence: it may not be
+// admitted now. Its end comes later. An older state of it may come even after this, and changes
+// nothing then: what the log tells in another order has the same result.
+func (a *Limiter) Stopped(id task.ID, before uint64) {
 	e := a.entries[id]
 	if e == nil {
 		return
 	}
-	if e.asked = true; e.phase == waiting {
+	e.asked, e.stopped = true, max(e.stopped, before)
+	if e.phase != holding {
 		a.leave(e)
 	}
 }

@@ -96,6 +96,7 @@ type entry struct {
 	priority int8
 	index    int // in the heap where it waits
 	seq      uint64
+	stopped  uint64 // before this sequence the log refuses it or asks it to stop; 0 if that is not recorded
 	turn     uint64
 	granted  uint64 // the turn for which it was admitted, if sure
 	sure     bool   // granted is set
@@ -156,7 +157,9 @@ func (a *Limiter) Stands(t Stand, counters Counters) {
 		}
 		return
 	}
+	stopped := uint64(0)
 	if e != nil && e.line.route != t.Route.Queue() { // it was moved
+		stopped = e.stopped
 		a.remove(e)
 		e = nil
 	}
@@ -166,10 +169,11 @@ func (a *Limiter) Stands(t Stand, counters Counters) {
 			return // such a birth is refused, so a foreign one is never admitted
 		}
 		e = &entry{
-			id:    task.ID(strings.Clone(string(t.ID))),
-			line:  a.lineOf(t.Queue, t.Route.Queue(), counters),
-			born:  t.Born.UnixMicro(),
-			index: -1,
+			id:      task.ID(strings.Clone(string(t.ID))),
+			line:    a.lineOf(t.Queue, t.Route.Queue(), counters),
+			born:    t.Born.UnixMicro(),
+			index:   -1,
+			stopped: stopped,
 		}
 		e.line.members++
 		a.entries[t.ID] = e
@@ -198,10 +202,11 @@ func (a *Limiter) Stands(t Stand, counters Counters) {
 		e.rated = t.Rated
 	}
 	e.turn, e.due, e.woken, e.held, e.first = t.Turn, t.Due, false, t.Held, t.First
-	e.priority, e.asked = int8(t.Route.Priority()), t.State == task.Cancelling
-	if holds {
+	e.priority, e.asked = int8(t.Route.Priority()), t.State == task.Cancelling || t.Seq < e.stopped
+	switch {
+	case holds:
 		a.hold(e)
-	} else {
+	case !e.asked:
 		a.wait(e)
 	}
 }

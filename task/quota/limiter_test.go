@@ -57,7 +57,7 @@ func TestAdmissionOrder(t *testing.T) {
 	if got := grants(d); got != "T0003 T0005" {
 		t.Errorf("admitted %s, want the most urgent two", got)
 	}
-	a.Confirm(&d)
+	a.Confirm(&d, 0)
 	if d := a.Decide(noon, 100); !d.Empty() || !d.Next.IsZero() {
 		t.Errorf("with all places taken: %+v", d)
 	}
@@ -139,7 +139,7 @@ func TestAdmissionByRate(t *testing.T) {
 	if d = a.Decide(noon, 100); grants(d) != "T0001 T0002" {
 		t.Errorf("undone and again: %+v", d)
 	}
-	a.Confirm(&d)
+	a.Confirm(&d, 0)
 	d = a.Decide(d.Next, 100)
 	if grants(d) != "T0003" {
 		t.Errorf("a second later %+v", d)
@@ -284,7 +284,7 @@ func TestAdmissionAtRandom(t *testing.T) {
 				a.Undo(&d)
 				continue
 			}
-			a.Confirm(&d)
+			a.Confirm(&d, 0)
 			for _, g := range d.Grants {
 				if k := tasks[g.Task]; k.Due.After(now) || k.Turn != g.Turn || !k.Admissible() {
 					t.Fatalf("seed %d: admitted %+v for turn %d at %v", seed, k, g.Turn, now)
@@ -357,7 +357,7 @@ func BenchmarkAdmission(b *testing.B) {
 	seq := uint64(1 << 20)
 	for b.Loop() {
 		d := a.Decide(noon, 400)
-		a.Confirm(&d)
+		a.Confirm(&d, 0)
 		for _, g := range d.Grants {
 			seq++
 			a.Put(&task.Task{ID: g.Task, State: task.Finished, Seq: seq})
@@ -366,5 +366,59 @@ func BenchmarkAdmission(b *testing.B) {
 		k := limited(int(seq), "j", limit.Concurrency{Max: 1, Key: "big"}, limit.Rate{}, 5)
 		k.Seq = seq
 		a.Put(k)
+	}
+}
+
+// A scheduler records that a running task makes place while it does not know yet that the task has
+// come back into its line. Whether it learns that before its record or afterwards: the task waits for
+// nothing any more, and the next decision is the same.
+func TestAStopOutlivesOlderStates(t *testing.T) {
+	old := limit.Concurrency{Max: 1, Key: "k", OnLimit: limit.CancelOld}
+	for name, c := range map[string]struct {
+		back func(*task.Task) // what the older state says
+		want string           // who is admitted in the end
+	}{
+		"released":               {func(*task.Task) {}, "T0002"},
+		"released, for later on": {func(is *task.Task) { is.Due = noon.Add(time.Minute) }, "T0002"},
+		"moved":                  {func(is *task.Task) { is.Route = placement.QueueRoute("p", 5) }, "T0002"},
+	} {
+		for _, early := range []bool{true, false} {
+			a := NewLimiter()
+			first := limited(1, "j", old, limit.Rate{}, 5)
+			a.Put(first)
+			d := a.Decide(noon, 9)
+			a.Confirm(&d, 2)
+			running := *first
+			running.State, running.Turn, running.Seq = task.Running, 1, 3
+			a.Granted(task.Grant{Task: first.ID})
+			a.Put(&running)
+			a.Put(limited(2, "j", old, limit.Rate{}, 5))
+			d = a.Decide(noon, 9)
+			if got := refusals(d.Replaced); got != "T0001" {
+				t.Fatalf("%s: %q make place, want T0001", name, got)
+			}
+			back := *first
+			back.Turn, back.Seq = 7, 7
+			c.back(&back)
+			if early {
+				a.Put(&back)
+				a.Confirm(&d, 9)
+			} else {
+				a.Confirm(&d, 9)
+				a.Put(&back)
+			}
+			d = a.Decide(noon.Add(time.Hour), 9)
+			if got := grants(d); got != c.want {
+				t.Errorf("%s, known early %v: %q are admitted, want %s", name, early, got, c.want)
+			}
+			a.Confirm(&d, 11)
+			reopened := back
+			reopened.Seq, reopened.Turn = 12, 12
+			a.Put(&reopened) // it has another life
+			a.Put(&task.Task{ID: "T0002", State: task.Finished, Seq: 13, Work: task.Work{Job: "j", Spec: first.Spec, Holds: onlyLimit}})
+			if got := grants(a.Decide(noon.Add(2*time.Hour), 9)); got != "T0001" {
+				t.Errorf("%s, known early %v: after a retry %q are admitted, want T0001", name, early, got)
+			}
+		}
 	}
 }

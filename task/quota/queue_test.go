@@ -20,7 +20,7 @@ func TestLimiterFollowsTheQueue(t *testing.T) {
 	at := func(d time.Duration, want string) Decision {
 		t.Helper()
 		got := a.Decide(noon.Add(d), 100)
-		a.Confirm(&got)
+		a.Confirm(&got, 0)
 		if grants(got) != want {
 			t.Errorf("after %v %q was admitted, want %q", d, grants(got), want)
 		}
@@ -96,7 +96,7 @@ func TestARateDoesNotRunAhead(t *testing.T) {
 	admit := func(d time.Duration, want string) {
 		t.Helper()
 		got := a.Decide(noon.Add(d), 100)
-		a.Confirm(&got)
+		a.Confirm(&got, 0)
 		if grants(got) != want {
 			t.Errorf("after %v %q was admitted, want %q", d, grants(got), want)
 		}
@@ -178,7 +178,7 @@ func TestThrottledIsNotRefused(t *testing.T) {
 	one := limit.Concurrency{Max: 1, OnLimit: limit.Skip}
 	a.Put(limited(1, "j", one, limit.Rate{}, 5))
 	d := a.Decide(noon, 10)
-	a.Confirm(&d)
+	a.Confirm(&d, 0)
 	back := limited(2, "j", one, limit.Rate{}, 5)
 	back.Throttled = true
 	a.Put(back)

@@ -88,7 +88,7 @@ func TestPartsThatRefuse(t *testing.T) {
 		first := of("a", 1, limit.Concurrency{Max: 1})
 		l.Put(first)
 		d := l.Decide(noon, 100)
-		l.Confirm(&d)
+		l.Confirm(&d, 0)
 		l.Put(of("a", 2, limit.Concurrency{Max: 1, OnLimit: c.onLimit}))
 		for range 2 {
 			d := l.Decide(noon, 100)
@@ -106,7 +106,7 @@ func TestPartsThatRefuse(t *testing.T) {
 			l.Settle(&parts[0])
 		}
 		d = l.Decide(noon, 100)
-		l.Confirm(&d)
+		l.Confirm(&d, 0)
 		l.Put(ended(1)) // before the outcome of the other is reported
 		if d = l.Decide(noon, 100); parted(l.Parts(&d)) != c.freed {
 			t.Errorf("%s: then %s, want %s", name, parted(l.Parts(&d)), c.freed)
@@ -134,7 +134,7 @@ func TestRefusedAtOnce(t *testing.T) {
 			l.Put(of("a", n+1, limit.Concurrency{Max: many, OnLimit: onLimit}))
 		}
 		d := l.Decide(noon, 1000)
-		l.Confirm(&d)
+		l.Confirm(&d, 0)
 		for n := range many {
 			l.Put(of("a", many+n+1, limit.Concurrency{Max: many, OnLimit: onLimit}))
 		}
@@ -147,7 +147,7 @@ func TestRefusedAtOnce(t *testing.T) {
 			if got := len(d.Refused) + len(d.Replaced); got != want || want == refusedAtOnce && !d.Next.Equal(noon) {
 				t.Errorf("%s: %d are refused and the next look is at %v, want %d", onLimit, got, d.Next, want)
 			}
-			l.Confirm(&d)
+			l.Confirm(&d, 0)
 		}
 		if len(refused) != many {
 			t.Errorf("%s: %d are refused, want %d", onLimit, len(refused), many)
@@ -197,7 +197,7 @@ func TestScopeThatIsOut(t *testing.T) {
 	if got := parted(l.Parts(&d)); got != string(limit.ScopeOf("key:/x"))+": T0005" {
 		t.Errorf("meanwhile %s", got)
 	}
-	l.Confirm(&first)
+	l.Confirm(&first, 0)
 	l.Learn("job.a", 17)
 	l.Settle(&first)
 	d = l.Decide(noon, 100)

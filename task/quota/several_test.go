@@ -34,7 +34,7 @@ func TestAllOrNone(t *testing.T) {
 	if got := fmt.Sprint(d.Grants[0].Limits); got != "[job:j key:j/a]" {
 		t.Errorf("the grant names %s", got)
 	}
-	l.Confirm(&d)
+	l.Confirm(&d, 0)
 	for _, c := range []struct{ id, full string }{{"T0002", "key:j/a"}, {"T0003", "key:j/a key:j/b"}} {
 		s, _ := l.Standing(task.ID(c.id), noon, 1)
 		var full []string
@@ -68,7 +68,7 @@ func TestNoCircle(t *testing.T) {
 		if len(d.Grants) != 1 {
 			t.Fatalf("turn %d admits %q, want one", n, grants(d))
 		}
-		l.Confirm(&d)
+		l.Confirm(&d, 0)
 		l.Put(&task.Task{ID: d.Grants[0].Task, State: task.Finished, Seq: uint64(100 + n)})
 	}
 }
@@ -99,7 +99,7 @@ func TestOnLimitOfSeveral(t *testing.T) {
 		if len(d.Grants) != len(c.holders) {
 			t.Fatalf("%s: at first %+v", name, d)
 		}
-		l.Confirm(&d)
+		l.Confirm(&d, 0)
 		l.Put(under(9, c.last...))
 		d = l.Decide(noon, 10)
 		if len(d.Grants) > 0 || refusals(d.Refused) != c.refused {
@@ -118,10 +118,10 @@ func TestOnLimitOfSeveral(t *testing.T) {
 		l.Put(under(n+1, c...))
 	}
 	d := l.Decide(noon, 10)
-	l.Confirm(&d)
+	l.Confirm(&d, 0)
 	l.Put(under(5, key("")))
 	d = l.Decide(noon, 10)
-	l.Confirm(&d)
+	l.Confirm(&d, 0)
 	l.Put(&task.Task{ID: "T0001", State: task.Finished, Seq: 100})
 	if d = l.Decide(noon, 10); refusals(d.Refused) != "T0002" {
 		t.Errorf("when its turn came: %+v", d)
@@ -155,7 +155,7 @@ func BenchmarkAdmissionUnderSeveral(b *testing.B) {
 			}
 			for n := 0; b.Loop(); n++ {
 				d := l.Decide(noon, 400)
-				l.Confirm(&d)
+				l.Confirm(&d, 0)
 				for _, g := range d.Grants {
 					seq++
 					l.Put(&task.Task{ID: g.Task, State: task.Finished, Seq: uint64(seq)})
