@@ -50,7 +50,7 @@ const (
 // offered concurrently.
 type admitter struct {
 	view  LimitModel
-	last  func(context.Context) (uint64, error) // see [Config.Last]
+	end   func(context.Context) (uint64, error) // see [Config.Last]
 	rec   *events.Recorder
 	side  int // how many tasks are refused concurrently
 	turns *Precedence
@@ -59,9 +59,12 @@ type admitter struct {
 	wake  chan struct{} // holds one: there was a change
 	busy  chan struct{} // holds one: tasks wait for a place, so changes are urgent
 
-	observed atomic.Uint64 // the latest change told
+	observed atomic.Uint64 // the end of the latest batch told
 	ruled    atomic.Bool   // a queue has or had a rate, or that is not known yet
-	touched  bool          // the present batch has a relevant change; owned by the observing goroutine
+
+	// Owned by the observing goroutine: the changes of the present batch, and its latest record.
+	batch []change
+	last  uint64
 
 	mu      sync.Mutex
 	book    *quota.Book           // guarded by mu
@@ -91,7 +94,7 @@ func newAdmitter(rec *events.Recorder, cfg *Config, turns *Precedence) *admitter
 		wake:    make(chan struct{}, 1),
 		busy:    make(chan struct{}, 1),
 		book:    quota.NewBook(),
-		last:    cfg.Last,
+		end:     cfg.Last,
 		placing: map[task.ID]bool{},
 		lacking: map[task.ID]unoffered{},
 	}
@@ -99,25 +102,37 @@ func newAdmitter(rec *events.Recorder, cfg *Config, turns *Precedence) *admitter
 	return a
 }
 
+// change is a change that the book is told at the end of its batch: the state of a task is that after
+// the whole batch, so a decision within a batch would know more of some tasks than it says.
+type change struct {
+	seq     uint64
+	ofQueue bool
+	apply   func() // nil for a task
+
+	task  *task.Task // valid as long as the batch
+	until time.Time
+	took  quota.Shift
+}
+
 // observe implements [reactor].
 func (a *admitter) observe(step *events.Step) {
 	r := step.Record
-	if r.Seq <= a.observed.Load() {
+	if r.Seq <= a.last {
 		a.begin() // the read model is rebuilt
 	}
-	defer a.observed.Store(r.Seq) // at the latest: tell stores the changes that it applies
+	a.last = r.Seq
 	switch r.Kind {
 	case events.KindLimit:
 		if e, ok := r.Fact.Event.(task.Granted); ok {
-			a.touched = true
 			of := limit.Scope(strings.Clone(string(r.Fact.Scope)))
-			a.tell(r.Seq, false, func() { a.granted(of, r.Seq, e) })
+			a.batch = append(a.batch, change{seq: r.Seq, apply: func() { a.granted(of, r.Seq, e) }})
 		}
 		return
 	case events.KindQueue:
 		if e, ok := r.Fact.Event.(queue.Event); ok {
-			a.touched = true
-			a.said(strings.Clone(r.Fact.Queue), r.Seq, r.Fact.At, e)
+			name, seq, at := strings.Clone(r.Fact.Queue), r.Seq, r.Fact.At
+			a.ruled.Store(true)
+			a.batch = append(a.batch, change{seq: seq, ofQueue: true, apply: func() { a.book.Known().Said(name, seq, at, e) }})
 		}
 		return
 	}
@@ -131,28 +146,8 @@ func (a *admitter) observe(step *events.Step) {
 	if until.IsZero() && !step.Task.Limited() && !a.mayHaveBeenRated(step) {
 		return
 	}
-	a.touched = true
 	took := quota.ShiftOf(step.Task, step.Was.Course, step.Is.Course, step.Record.Task())
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.book.Loaded() {
-		a.observed.Store(r.Seq)
-		a.book.Put(step.Task, until, took)
-		return
-	}
-	t := *step.Task
-	if until.IsZero() && !t.Limited() { // further ones do not count
-		t = task.Task{ID: t.ID, State: t.State, Seq: t.Seq}
-	}
-	a.book.Defer(r.Seq, false, func() { a.book.Put(&t, until, took) })
-}
-
-// said takes over a fact about a queue.
-func (a *admitter) said(name string, seq uint64, at time.Time, e queue.Event) {
-	a.tell(seq, true, func() {
-		a.book.Known().Said(name, seq, at, e)
-		a.ruled.Store(true)
-	})
+	a.batch = append(a.batch, change{seq: r.Seq, task: step.Task, until: until, took: took})
 }
 
 // mayHaveBeenRated tells whether the limiter may know a task without limits: it was held or offered
@@ -161,26 +156,40 @@ func (a *admitter) mayHaveBeenRated(step *events.Step) bool {
 	return a.ruled.Load() && (step.Was.State == task.Held || step.Was.State == task.Pending)
 }
 
-// tell applies a change, now or after the load. The state and its sequence change together, because
-// a decision names both.
-func (a *admitter) tell(seq uint64, ofQueue bool, apply func()) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.book.Loaded() {
-		a.observed.Store(seq)
-		apply()
+// endBatch implements [batched]. It tells the changes of the batch, now or after the load, and their
+// sequence with them, because a decision names what it knew.
+func (a *admitter) endBatch() {
+	if len(a.batch) == 0 {
+		a.observed.Store(a.last)
 		return
 	}
-	a.book.Defer(seq, ofQueue, apply)
+	a.mu.Lock()
+	for i := range a.batch {
+		a.tell(&a.batch[i])
+	}
+	a.observed.Store(a.last)
+	a.mu.Unlock()
+	clear(a.batch)
+	a.batch = a.batch[:0]
+	Poke(a.wake)
 }
 
-// endBatch implements [batched].
-func (a *admitter) endBatch() {
-	if !a.touched {
-		return
+// tell tells the book a change, with mu held.
+func (a *admitter) tell(c *change) {
+	switch {
+	case c.task == nil && a.book.Loaded():
+		c.apply()
+	case c.task == nil:
+		a.book.Defer(c.seq, c.ofQueue, c.apply)
+	case a.book.Loaded():
+		a.book.Put(c.task, c.until, c.took)
+	default:
+		t, until, took := *c.task, c.until, c.took
+		if until.IsZero() && !t.Limited() { // further ones do not count
+			t = task.Task{ID: t.ID, State: t.State, Seq: t.Seq}
+		}
+		a.book.Defer(c.seq, false, func() { a.book.Put(&t, until, took) })
 	}
-	a.touched = false
-	Poke(a.wake)
 }
 
 // granted takes over an admission, with mu held.
@@ -196,6 +205,7 @@ func (a *admitter) begin() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.book = quota.NewBook()
+	a.observed.Store(0)
 	a.left.Clear()
 	a.ruled.Store(true)
 }
@@ -540,7 +550,7 @@ func (a *admitter) offerMissed(ctx context.Context, now time.Time) error {
 		if is.until == 0 && !placing[i] && now.Sub(is.since) >= offerAgain+a.turns.Wait(string(g.Task)) {
 			if end == 0 {
 				var err error
-				if end, err = a.end(ctx, reflects); err != nil {
+				if end, err = a.endOf(ctx, reflects); err != nil {
 					return err
 				}
 			}
@@ -572,12 +582,12 @@ func (a *admitter) behind() bool {
 	return false
 }
 
-// end is the end of the log, or what the read model reflects if that counts as level.
-func (a *admitter) end(ctx context.Context, reflects uint64) (uint64, error) {
-	if a.last == nil {
+// endOf is the end of the log, or what the read model reflects if that counts as level.
+func (a *admitter) endOf(ctx context.Context, reflects uint64) (uint64, error) {
+	if a.end == nil {
 		return max(reflects, 1), nil
 	}
-	end, err := a.last(ctx)
+	end, err := a.end(ctx)
 	return max(end, 1), err
 }
 

@@ -444,6 +444,59 @@ func (s *seeing) seeAll() {
 	}
 }
 
+// The state of a task comes with the first of its records in a batch, and is that after the last of
+// them. A decision in between does not use it: it would not say that it knows so much.
+func TestADecisionKnowsWholeBatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWorld(t)
+		s := limitedScheduler(w, w.Memory)
+		admit := func() (granted []events.Record) {
+			if _, err := s.Admit(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range w.All() {
+				if r.Kind == events.KindLimit {
+					granted = append(granted, r)
+				}
+			}
+			return granted
+		}
+		admit()
+		one := job.Spec{Concurrency: limit.Concurrencies{{Max: 1, Key: "/k"}}}
+		holder, waits := w.submitLimited(t, 1, one), w.submitLimited(t, 2, one)
+		s.seeAll()
+		if got := admit(); len(got) != 1 {
+			t.Fatalf("%d admissions, want one", len(got))
+		}
+		from := w.All()[len(w.All())-1].Seq
+		if _, _, err := w.rec.Do(t.Context(), w.task(t, holder), task.Cancel{}); err != nil {
+			t.Fatal(err)
+		}
+		ended := w.task(t, holder)
+		var batch []events.Step
+		for _, r := range w.All() {
+			if r.Fact.Task == holder && r.Seq >= from {
+				batch = append(batch, events.Step{Record: &r, Task: &ended})
+			}
+		}
+		if len(batch) < 2 {
+			t.Fatalf("%d records, want the offer and the end", len(batch))
+		}
+		s.admitter.observe(&batch[0])
+		if got := admit(); len(got) != 1 {
+			t.Errorf("within the batch it admits by what was known at %d", got[1].Fact.By.Seen)
+		}
+		for i := range batch[1:] {
+			s.admitter.observe(&batch[1+i])
+		}
+		s.admitter.endBatch()
+		got := admit()
+		if len(got) != 2 || got[1].Fact.Event.(task.Granted).Grants[0].Task != waits || got[1].Fact.By.Seen < batch[len(batch)-1].Record.Seq {
+			t.Errorf("behind the batch it admits %+v", got)
+		}
+	})
+}
+
 // A delay that a task asked for is recorded once, by the first scheduler. A delay is not recorded
 // again if its rate has been used since, or if it is over.
 func TestAPauseIsRecordedOnce(t *testing.T) {
