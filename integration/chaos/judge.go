@@ -157,6 +157,9 @@ func some(ids []task.ID) string {
 // keepIncident writes the log of a run that has broken a promise to an incident file, and returns
 // its name. The file is in the folder where the run was started, for the run's data may be removed.
 func (c *Config) keepIncident(records []events.Record, broken []string) (string, error) {
+	if i := slices.IndexFunc(records, func(r events.Record) bool { return r.IsFact() && len(r.Raw) == 0 }); i >= 0 {
+		return "", fmt.Errorf("#%d was read without its message", records[i].Seq)
+	}
 	name := fmt.Sprintf("chaos-%s-%d.mri", strings.TrimSuffix(filepath.Base(c.Scenario), filepath.Ext(c.Scenario)), c.Seed)
 	details, err := json.Marshal(struct {
 		Scenario string        `json:"scenario"`

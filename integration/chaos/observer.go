@@ -180,9 +180,6 @@ func readLog(ctx context.Context, store *jet.Store) ([]events.Record, error) {
 		if err != nil {
 			return nil, err
 		}
-		for i := range records {
-			records[i].Raw = nil // only the decoded fact matters, and a soak has many
-		}
 		all = append(all, records...)
 		at = records[len(records)-1].Seq
 	}
