@@ -239,8 +239,8 @@ func (w *Watch) recoveries(ctx context.Context, s *answers.Sight) (all []Happeni
 		if err != nil {
 			return nil, err
 		}
-		if len(page.Tasks) == 0 || !page.Tasks[0].EndedAt.After(since) {
-			continue
+		if len(page.Tasks) == 0 || !page.Tasks[0].EndedAt.After(since) || originOf(&page.Tasks[0]) != of {
+			continue // a schedule that now makes tasks of a job says nothing of its command
 		}
 		t := &page.Tasks[0]
 		delete(w.failing, of)
