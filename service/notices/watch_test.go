@@ -31,6 +31,10 @@ func (e ends) List(_ context.Context, q view.Query) (page view.Page, err error) 
 	return page, nil
 }
 
+func (e ends) Get(context.Context, view.Ref) (view.Item, error) {
+	return view.Item{Task: &e.tasks[0]}, nil
+}
+
 func (e ends) LastFailed(context.Context, int) (failed []task.Task, err error) {
 	for _, t := range e.tasks {
 		if t.State == task.Error {

@@ -87,7 +87,7 @@ func (p *failedPanel) set(all []client.FailureGroup, partly bool, err error) {
 func (l *look) Name(m *client.Matter) string { return wording.MatterName(m) }
 
 // Flat is the cause of a failure in one line.
-func (l *look) Flat(f *client.FailureGroup) string { return wording.Flat(f.Cause) }
+func (l *look) Flat(f *client.FailureGroup) string { return view.Flat(f.Cause) }
 
 // Where is the page about a matter.
 func (l *look) Where(m *client.Matter) string {
