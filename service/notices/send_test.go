@@ -19,7 +19,6 @@ import (
 	"millrace/service/client"
 	"millrace/task"
 	"millrace/task/job"
-	"millrace/task/output"
 )
 
 func message() *Message {
@@ -161,7 +160,9 @@ func (p printed) Printout(context.Context, task.ID, time.Time) (answers.Printout
 }
 
 func (p printed) Window(context.Context, int, int) (lead, lines []client.NumberedLine, err error) {
-	return nil, []client.NumberedLine{{Line: output.Line{Text: p.line}}}, nil
+	lines = make([]client.NumberedLine, 1)
+	lines[0].Text = p.line
+	return nil, lines, nil
 }
 
 // TestNoticesAreNotForged holds that neither what a task is called nor what its program says adds a line, or a
