@@ -94,7 +94,7 @@ func (h *handler) asJob() (job.Job, error) {
 func (f *Function[In, Out]) submission(ctx context.Context, app *App, in In, options []Option) (Submission, error) {
 	of := f.of.settings.with(options)
 	if of.job.Schedule != f.of.settings.job.Schedule {
-		return of.each, wrong(f.of.name, errors.New("ticks are no option of a submission: give Cron or Every to Func, or to Schedule"))
+		return of.each, wrong(f.of.name, errors.New("planned runs are no option of a submission: give Cron or Every to Func, or to Schedule"))
 	}
 	return f.made(ctx, app, in, of)
 }
@@ -239,7 +239,7 @@ func (f *Function[In, Out]) Schedule(ctx context.Context, app *App, name string,
 	}
 	when := of.job.Schedule
 	if when == nil {
-		return wrong(f.of.name, fmt.Errorf("schedule %s has no ticks: say when with Cron or Every", name))
+		return wrong(f.of.name, fmt.Errorf("schedule %s has no planned runs: say when with Cron or Every", name))
 	}
 	s.Trace = "" // its tasks are nobody's
 	if _, _, err := app.client.PutSchedule(ctx, schedule.Definition{Name: name, When: *when, Make: s}); err != nil {

@@ -103,13 +103,13 @@ func (s *Store) Traces(ctx context.Context, c view.Trace, beyond uint64, most in
 // Schedules returns the results of each schedule's ticks; skipped ones are counted from since.
 // Removed schedules are included.
 func (s *Store) Schedules(ctx context.Context, since time.Time) (all map[string]*view.Ticks, at uint64, err error) {
-	err = s.now(ctx, "look at the ticks of schedules", func(p *past.View) error { all, at, err = p.Schedules(ctx, since); return err })
+	err = s.now(ctx, "look at the planned runs of schedules", func(p *past.View) error { all, at, err = p.Schedules(ctx, since); return err })
 	return all, at, err
 }
 
 // Skips returns the decisions since a time by which ticks got no task.
 func (s *Store) Skips(ctx context.Context, since time.Time) (all []view.TickDecision, err error) {
-	err = s.now(ctx, "look at the ticks of schedules", func(p *past.View) error { all, err = p.Skips(ctx, since); return err })
+	err = s.now(ctx, "look at the planned runs of schedules", func(p *past.View) error { all, err = p.Skips(ctx, since); return err })
 	return all, err
 }
 

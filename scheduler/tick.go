@@ -271,7 +271,7 @@ func (d *decider) decide(ctx context.Context, on basis, o schedule.Owed) error {
 				err = d.s.desk.Refused(ctx, d.born)
 			}
 			if reason := refusal(err); reason != "" {
-				d.s.log.Warn("a tick gets no task", "error", err, "schedule", d.stored.Name, "tick", o.Tick)
+				d.s.log.Warn("a planned run gets no task", "error", err, "schedule", d.stored.Name, "tick", o.Tick)
 				decisions = []task.ScheduleEvent{d.plan.Refuse(ledger, o, d.stored.Revision, reason, err.Error())}
 			} else if err != nil {
 				return err
@@ -396,9 +396,9 @@ func (d *decider) bear(ctx context.Context, e task.ScheduleAdmitted) error {
 	case reason == "":
 		return err
 	case reason == task.SkipStranger:
-		d.s.log.Error("another task has the id of a tick's task: the schedule did not make it, and the tick gets none", "error", err, "schedule", d.stored.Name, "task", string(e.Made), "tick", e.Tick)
+		d.s.log.Error("another task has the id of a planned run's task: the schedule did not make it, and the run gets none", "error", err, "schedule", d.stored.Name, "task", string(e.Made), "tick", e.Tick)
 	default:
-		d.s.log.Warn("a tick that was to get a task gets none", "error", err, "schedule", d.stored.Name, "tick", e.Tick)
+		d.s.log.Warn("a planned run that was to get a task gets none", "error", err, "schedule", d.stored.Name, "tick", e.Tick)
 	}
 	return d.leaveOut(ctx, e, reason, err.Error())
 }

@@ -253,7 +253,7 @@ func (f *firePipeline) watch(ctx context.Context) {
 		for _, it := range some {
 			seeing.Go(func() error {
 				if err := f.s.see(ctx, it); err != nil && ctx.Err() == nil {
-					f.s.log.Debug("a tick that was left undone could not be dealt with", "error", err, "schedule", it.schedule)
+					f.s.log.Debug("a planned run that was left undone could not be dealt with", "error", err, "schedule", it.schedule)
 				}
 				w.again(it, f.clock.At(time.Now()).Add(tickAgain))
 				return nil
@@ -312,7 +312,7 @@ func (s *Scheduler) see(ctx context.Context, it *watchedTick) error {
 	if next, ok := d.plan.Next(value.Later(d.stored.Since, d.ledger().Last)); !ok || !next.At.Equal(it.tick.At) {
 		return nil // it was decided on, or the schedule has changed by now
 	}
-	s.log.Info("deciding on a tick that another scheduler has left undone", "schedule", it.schedule, "tick", it.tick.At)
+	s.log.Info("deciding on a planned run that another scheduler has left undone", "schedule", it.schedule, "tick", it.tick.At)
 	fire, detail, _ := d.plan.Watched(it.tick.At)
 	rest, err := d.handle(ctx, fire, detail, task.By{Rule: task.RuleWatch, At: it.tick.At})
 	if err == nil && rest != nil {

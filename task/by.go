@@ -30,14 +30,14 @@ type By struct {
 	// Queue is the last fact known of the queue in which the task waits; 0 if it was not read.
 	Queue uint64 `json:"queue,omitempty"`
 	// Offer is the claimed offer, where no attempt names it: each of two births of one id has its
-	// own bounds. For a decision on a tick it is the fire that led to the decision.
+	// own bounds. For a decision on a planned run it is the fire that led to the decision.
 	Offer uint64 `json:"offer,omitempty"`
 	// Beats says that the session that runs the task had a heartbeat, regardless of its facts.
 	Beats bool `json:"beats,omitempty"`
 	// Limit is the counter without a free place; "" if limits were not consulted.
 	Limit string `json:"limit,omitempty" redact:"counter"`
 	// At is the time that the decision used, where it differs from the fact's own. By [RuleWatch]
-	// it is the tick whose fire has not come.
+	// it is the planned run whose fire has not come.
 	At time.Time `json:"at,omitzero"`
 	// Ends holds the last known message of each task that is needed, claimed the key before, or was
 	// open in a schedule's ledger, in their order; 0 where none was known. By the rule per_node it

@@ -208,7 +208,7 @@ func Outside(s *birth.Submission) error {
 	if id, err := task.ParseID(string(s.ID)); s.ID != "" && err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	} else if id.Derived() {
-		return fmt.Errorf("%w: id %s has the form of ids that ticks of schedules and children have; choose another ULID", ErrInvalid, id)
+		return fmt.Errorf("%w: id %s has the form of ids that planned runs of schedules and children have; choose another ULID", ErrInvalid, id)
 	}
 	return nil
 }

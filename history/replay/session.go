@@ -546,12 +546,12 @@ func (x *Session) cause(pos int, r *events.Record) (int, string) {
 	case task.ScheduleAdmitted, task.ScheduleSkipped, task.ScheduleQueued:
 		if r.Fact.By != nil && r.Fact.By.Offer > 0 {
 			if at := x.span.after(r.Fact.By.Offer) - 1; at >= 0 && x.span.facts[at].seq == r.Fact.By.Offer {
-				return at, "the fire of its tick"
+				return at, "the timer of its planned run"
 			}
 		}
 	case task.Submitted:
 		if at, ok := x.places()[tickOf+string(r.Fact.Task)]; e.Schedule != "" && ok && int(at) < pos {
-			return int(at), "the tick that made it"
+			return int(at), "the planned run that made it"
 		}
 	}
 	if c := x.span.chains[view.RefOf(r)]; c != nil {

@@ -114,9 +114,9 @@ func (s *story) derived(v *Verifier, e *task.Submitted, r *events.Record) {
 	switch {
 	case e.Schedule != "":
 		if schedule.TaskID(e.Schedule, e.Tick) != s.id {
-			s.found(v, CauseFirst, []uint64{r.Seq}, "born as the task of the tick %s of schedule %s, which has another id", when(findings.StampOf(e.Tick)), e.Schedule)
+			s.found(v, CauseFirst, []uint64{r.Seq}, "born as the task of the planned run %s of schedule %s, which has another id", when(findings.StampOf(e.Tick)), e.Schedule)
 		} else if v.whole() && e.Trigger != task.TriggerBackfill && !v.ticks.Admitted(e.Schedule, e.Tick) {
-			s.found(v, CauseFirst, []uint64{r.Seq}, "born as the task of the tick %s of schedule %s before that was given one", when(findings.StampOf(e.Tick)), e.Schedule)
+			s.found(v, CauseFirst, []uint64{r.Seq}, "born as the task of the planned run %s of schedule %s before that was given one", when(findings.StampOf(e.Tick)), e.Schedule)
 		}
 	case e.Trigger == task.TriggerEnd:
 		if schedule.FollowingID(e.Job, &e.Origin) != s.id || e.Ended >= r.Seq || v.whole() && v.tasks.state(e.After) == task.Unknown {
@@ -128,7 +128,7 @@ func (s *story) derived(v *Verifier, e *task.Submitted, r *events.Record) {
 		}
 	case e.Parent == "" && r.Fact.Actor == events.PartServer: // a notice, which follows from what it tells
 	case e.Parent == "":
-		s.found(v, CauseFirst, []uint64{r.Seq}, "its id is of the form that ticks and children have, and it names neither a schedule nor a parent")
+		s.found(v, CauseFirst, []uint64{r.Seq}, "its id is of the form that planned runs and children have, and it names neither a schedule nor a parent")
 	case !v.whole():
 	default:
 		if key, ok := keyOf(s.id); ok {

@@ -63,7 +63,7 @@ func TestDecisionsOnTicks(t *testing.T) {
 		"by hand, as it should be":           {e: byHand(), by: task.By{Rule: task.RuleHand, Ends: []uint64{6}}, ended: true},
 		"by hand though another one runs":    {e: byHand(made(0)), by: task.By{Rule: task.RuleHand, Ends: []uint64{4}}, wrong: "has not ended"},
 		"by hand, and it takes a tick away":  {e: admitted(1, made(1)), by: task.By{Rule: task.RuleHand, Ends: []uint64{6}}, ended: true, wrong: "is"},
-		"no fire came, and it is no tick":    {e: admitted(1, made(1)), by: task.By{Rule: task.RuleWatch, At: start.Add(time.Second), Ends: []uint64{6}}, ended: true, wrong: "no tick"},
+		"no fire came, and it is no tick":    {e: admitted(1, made(1)), by: task.By{Rule: task.RuleWatch, At: start.Add(time.Second), Ends: []uint64{6}}, ended: true, wrong: "no planned run"},
 		"no fire came, and it is decided on": {e: admitted(1, made(1)), by: task.By{Rule: task.RuleWatch, At: tick(1), Ends: []uint64{6}}, ended: true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -201,7 +201,7 @@ func TestOtherSettings(t *testing.T) {
 		"a breaker that bears less":             {breaks(5), []string{"breaker.failures=2"}, whatif.Only{}, whatif.Never, "breaker of job j would have opened"},
 		"a breaker that bears enough":           {breaks(5), []string{"breaker.failures=4"}, whatif.Only{}, "", ""},
 		"a breaker that nobody has":             {failsOnce(job.Retry{}), []string{"breaker.failures=1"}, whatif.Only{}, "", ""},
-		"ticks are made up for":                 {missed, []string{"schedule.catchup=all"}, whatif.Only{}, whatif.Differs, "the tick would have got its task; 9 ticks from it on were left out"},
+		"ticks are made up for":                 {missed, []string{"schedule.catchup=all"}, whatif.Only{}, whatif.Differs, "the planned run would have got its task; 9 planned runs from it on were left out"},
 		"ticks of another schedule":             {missed, []string{"schedule.catchup=all"}, whatif.Only{Schedule: "other"}, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -73,13 +73,13 @@ func missed(c *Change) string {
 	}
 	many := ""
 	if n := field("count").Was; n != nil {
-		many = fmt.Sprintf("; %s ticks from it on were left out", n)
+		many = fmt.Sprintf("; %s planned runs from it on were left out", n)
 	}
 	switch {
 	case c.Type == events.ScheduleSkipped && textOf(field("type").Is) == string(events.ScheduleAdmitted):
-		return "the tick would have got its task" + many
+		return "the planned run would have got its task" + many
 	case c.Type == events.ScheduleAdmitted && textOf(field("type").Is) == string(events.ScheduleSkipped):
-		return fmt.Sprintf("the tick would have been left out (%s)", textOf(field("reason").Is))
+		return fmt.Sprintf("the planned run would have been left out (%s)", textOf(field("reason").Is))
 	}
 	return ""
 }

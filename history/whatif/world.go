@@ -194,7 +194,7 @@ func (w *world) leads(t touched, to func(kind byte, name string, seq uint64, why
 		return
 	}
 	if t.of.kind != 't' {
-		words := map[byte]string{'l': "limits of ", 's': "ticks of schedule ", 'j': "the breaker of job "}[t.of.kind] + t.of.name
+		words := map[byte]string{'l': "limits of ", 's': "planned runs of schedule ", 'j': "the breaker of job "}[t.of.kind] + t.of.name
 		for _, l := range w.under[t.of] {
 			if l.after(t.seq) && (t.of.kind != 's' || l.born > t.seq) {
 				to('t', string(l.id), l.born, words)

@@ -84,7 +84,7 @@ const (
 	Decisions // on a tick of a schedule: see [Tick]
 )
 
-var kindNames = [...]string{Tasks: "task", Nodes: "node", Queues: "queue", Definitions: "definition", Messages: "message", Breakers: "breaker of job", Decisions: "tick of schedule"}
+var kindNames = [...]string{Tasks: "task", Nodes: "node", Queues: "queue", Definitions: "definition", Messages: "message", Breakers: "breaker of job", Decisions: "planned run of schedule"}
 
 func (k Kind) String() string {
 	if int(k) < len(kindNames) && k > 0 {

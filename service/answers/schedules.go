@@ -36,8 +36,8 @@ type scheduleRunRequest struct {
 	At     string    `json:"at,omitempty" hidden:"true"`
 	// Task overrides fields of the task that a run makes.
 	Task birth.Submission `json:"task,omitzero"`
-	// RespectOverlap makes the run count for the schedule's overlap, as if it were a tick: it is
-	// refused if the overlap has no room for it, and ticks find that it runs. Task must be empty.
+	// RespectOverlap makes the run count for the schedule's overlap, as a planned one does: it is
+	// refused if the overlap has no room for it, and planned ones find that it runs. Task must be empty.
 	RespectOverlap bool `json:"respect_overlap,omitempty"`
 }
 
@@ -45,7 +45,7 @@ type scheduleRunRequest struct {
 type shownSchedule struct {
 	// Name is the schedule's.
 	Name string `json:"name"`
-	// Since is when the ticks in the answer begin, default a day ago, and Limit how many there are
+	// Since is when the planned runs in the answer begin, default a day ago, and Limit how many there are
 	// at most: 1 to 1000, default 50.
 	Since time.Time `json:"since,omitzero"`
 	Limit int       `json:"limit,omitempty"`
@@ -165,14 +165,14 @@ func toggle(done string, do func(c *client.Client, ctx context.Context, name, re
 	}
 }
 
-// nextRequest chooses future ticks.
+// nextRequest chooses future planned runs.
 type nextRequest struct {
 	// Name names one schedule; "" means all that are not paused.
 	Name string `json:"name,omitempty"`
 	// From is now by default, and Until any time.
 	From  time.Time `json:"from,omitzero"`
 	Until time.Time `json:"until,omitzero"`
-	// Limit is how many ticks are returned: 1 to 1000, default 50.
+	// Limit is how many planned runs are returned: 1 to 1000, default 50.
 	Limit int `json:"limit,omitempty"`
 }
 
@@ -185,12 +185,12 @@ func (r *nextRequest) check() error {
 	return validLimit(&r.Limit)
 }
 
-// tickList lists future ticks, in the order in which they are due.
+// tickList lists future planned runs, in the order in which they are due.
 type tickList struct {
 	// Ticks are the next ones, the earliest first.
 	Ticks []schedule.Upcoming `json:"ticks"`
 	// Paused are schedules that make no tasks until they are resumed. A list of all schedules leaves
-	// out their ticks.
+	// out their planned runs.
 	Paused []string `json:"paused,omitempty"`
 	// Broken names schedules that are not valid.
 	Broken string `json:"broken,omitempty"`
@@ -288,7 +288,7 @@ func (r *progressRequest) check() error {
 	return value.ValidName("schedule", r.Name)
 }
 
-// backfillRequest says which ticks get tasks, and how.
+// backfillRequest says which planned runs get tasks, and how.
 type backfillRequest struct {
 	progressRequest
 	// MaxParallel is how many of these tasks may be unfinished at one time. Default 0: any number.

@@ -123,7 +123,7 @@ func (c *Client) RunPinged(ctx context.Context, of *schedule.Stored, tick time.T
 	return nil
 }
 
-// TickReport says what became of one tick.
+// TickReport says what became of one planned run.
 type TickReport struct {
 	// Tick is the logical time, and Due when its task was to be made, jitter included.
 	Tick time.Time `json:"tick"`

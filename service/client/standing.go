@@ -27,7 +27,7 @@ type Run struct {
 	Reason  string     `json:"reason,omitempty"`
 	Message string     `json:"message,omitempty"`
 	Node    string     `json:"node,omitempty"`
-	// Tick is the schedule's tick, and At when the task was submitted.
+	// Tick is when its schedule planned it for, and At when the task was submitted.
 	Tick time.Time `json:"tick,omitzero"`
 	At   time.Time `json:"at"`
 	// Since is when its state began, and Ran how long its last attempt ran.
@@ -46,12 +46,12 @@ func RunOf(t *task.Task) *Run {
 // ScheduleRow is a schedule in a list.
 type ScheduleRow struct {
 	schedule.Stored
-	// Next is its next tick; nil if there is none, or it is paused.
+	// Next is its next planned run; nil if there is none, or it is paused.
 	Next *schedule.Tick `json:"next,omitempty"`
-	// Last is the task of its latest tick; nil for none, or if no millrace server answers.
+	// Last is the task of its latest planned run; nil for none, or if no millrace server answers.
 	Last *Run `json:"last,omitempty"`
-	// Skipped counts, by reason, the ticks within [SkippedFor] that got no task; Undecided counts
-	// past ticks without a decision: a scheduler is late, or none runs.
+	// Skipped counts, by reason, the planned runs within [SkippedFor] that got no task; Undecided counts
+	// past planned runs without a decision: a scheduler is late, or none runs.
 	Skipped   map[string]int `json:"skipped,omitempty"`
 	Undecided int            `json:"undecided,omitempty"`
 }
@@ -223,7 +223,7 @@ type JobRow struct {
 	definitions.StoredJob
 	// Schedules are the names of the schedules that make tasks of it.
 	Schedules []string `json:"schedules,omitempty"`
-	// Next is when the next tick of one of them is due; zero if there is none, or all are paused.
+	// Next is when the next planned run of one of them is due; zero if there is none, or all are paused.
 	Next time.Time `json:"next,omitzero"`
 	// Last is its latest task without a parent; nil for none, or if no millrace server answers.
 	Last *Run `json:"last,omitempty"`

@@ -14,7 +14,7 @@ import (
 	"millrace/task/schedule"
 )
 
-// Backfill chooses past ticks of a schedule, from one time to another.
+// Backfill chooses past planned runs of a schedule, from one time to another.
 type Backfill struct {
 	// Name is the schedule's.
 	Name string `json:"name"`
@@ -55,7 +55,7 @@ func BackfillTicks(of *schedule.Stored, b *Backfill, now time.Time, most int) ([
 	return ticks, err
 }
 
-// BackfilledTick is the task of a tick.
+// BackfilledTick is the task of a planned run.
 type BackfilledTick struct {
 	// Tick is the logical time, and Task the task of it.
 	Tick time.Time `json:"tick"`
@@ -81,7 +81,7 @@ type Backfilled struct {
 	// DryRun tells that nothing was made, and Interrupted that time ran out.
 	DryRun      bool `json:"dry_run,omitempty"`
 	Interrupted bool `json:"interrupted,omitempty"`
-	// Broken says why the tick after the last of Tasks got no task.
+	// Broken says why the planned run after the last of Tasks got no task.
 	Broken string `json:"broken,omitempty"`
 }
 
@@ -133,20 +133,20 @@ func (c *Client) RunTicks(ctx context.Context, name string, ticks []schedule.Tic
 		case ctx.Err() != nil && (err == nil || errors.Is(err, ctx.Err())):
 			return true, nil
 		case err != nil:
-			return false, fmt.Errorf("tick %s: %w", ticks[i].At.Format(time.RFC3339), err)
+			return false, fmt.Errorf("planned run %s: %w", ticks[i].At.Format(time.RFC3339), err)
 		}
 		each(BackfilledTick{ticks[i].At, receipt.ID, made}, receipt.Seq)
 	}
 	return false, nil
 }
 
-// ScheduleView is a schedule with its past and next ticks.
+// ScheduleView is a schedule with its past and next planned runs.
 type ScheduleView struct {
 	schedule.Stored
-	// Next are the ticks to come, and Ticks what became of the latest ones.
+	// Next are the planned runs to come, and Ticks what became of the latest ones.
 	Next  []schedule.Tick `json:"next"`
 	Ticks []TickReport    `json:"ticks"`
-	// Holes counts the ticks that passed without a task for an unknown reason.
+	// Holes counts the planned runs that passed without a task for an unknown reason.
 	Holes int `json:"holes"`
 }
 

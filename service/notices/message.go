@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"millrace/task"
+	"millrace/task/value"
 )
 
 // Message is what a target is told. Templates name its fields.
@@ -72,7 +73,7 @@ const usualText = `{{.Title}}
 
 // title says in a line what a message is about.
 func (m *Message) title(n *Notice) string {
-	about := clip(strings.Join(strings.Fields(n.About), " "), 120)
+	about := value.Cut(oneLine(n.About), 120)
 	count := fmt.Sprint(m.Count)
 	if m.Partly {
 		count = "at least " + count
@@ -98,13 +99,8 @@ var says = map[string]string{
 	Breaker: "The breaker of %s is open", Node: "Node %s needs you", Queue: "No worker serves %s, and tasks wait there", Horizon: "The log cannot forget %s", Test: "This is a test, %s",
 }
 
-// clip is the beginning of a text.
-func clip(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "") + "…"
-}
+// oneLine is a text as a line: what a program prints, or a task is called, adds no line that people take for ours.
+func oneLine(text string) string { return value.Printable(strings.Join(strings.Fields(text), " ")) }
 
 // errFull ends a template that writes without end.
 var errFull = errors.New("the template writes more than a message may have")
@@ -129,7 +125,7 @@ func (t *Target) fill(m *Message) {
 		is = m.escaped()
 	}
 	if err := t.template.Execute(&text, is); err != nil {
-		why := clip(err.Error(), lineBytes)
+		why := value.Cut(err.Error(), lineBytes)
 		if t.Slack {
 			why = forSlack.Replace(why)
 		}

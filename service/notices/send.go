@@ -155,7 +155,7 @@ func (s *Sender) start(ctx context.Context, to *Target, m *Message) error {
 		return err
 	}
 	spec := &job.Spec{Run: &job.Run{Argv: to.Command, ParamsEnv: true}, Retry: job.Retry{Max: 3}, Timeout: job.Timeout{Run: value.Duration(10 * time.Minute)}}
-	return s.Submit(ctx, birth.Submission{ID: task.DerivedID(m.ID, "command\x00"+string(m.ID)), Spec: spec, Params: params, Queue: to.Queue, Title: clip("tell: "+m.Title, 150)})
+	return s.Submit(ctx, birth.Submission{ID: task.DerivedID(m.ID, "command\x00"+string(m.ID)), Spec: spec, Params: params, Queue: to.Queue, Title: value.Cut("tell: "+m.Title, 150)})
 }
 
 // hook asks webhooks. It follows no redirect, for the operator has named the address, and reuses no
@@ -203,7 +203,7 @@ func (t *Target) post(ctx context.Context, m *Message) error {
 	said, _ := io.ReadAll(io.LimitReader(answer.Body, 2*answerBytes)) // a secret at the end is cut off below
 	if answer.StatusCode/100 != 2 {
 		err := m.hide(fmt.Errorf("the webhook answers %s: %q", answer.Status, said))
-		return conceal(errors.New(clip(err.Error(), answerBytes)), address)
+		return conceal(errors.New(value.Cut(err.Error(), answerBytes)), address)
 	}
 	return nil
 }
@@ -256,7 +256,7 @@ func conceal(err error, address string) error {
 			}
 		}
 	}
-	return errors.New(clip(text, 2*lineBytes))
+	return errors.New(value.Cut(text, 2*lineBytes))
 }
 
 // stands tells whether what a notice tells needs a person still, if it is of that kind.
@@ -286,7 +286,7 @@ func (s *Sender) compose(ctx context.Context, id task.ID, n *Notice, first bool)
 				return err
 			}
 		}
-		m = &Message{ID: id, Kind: n.Kind, Job: n.About, What: n.What, Task: n.Task, Reason: n.Reason, signed: sight.Now, to: n.To}
+		m = &Message{ID: id, Kind: n.Kind, Job: oneLine(n.About), What: oneLine(n.What), Task: n.Task, Reason: n.Reason, signed: sight.Now, to: n.To}
 		if n.Kind == Failure {
 			if err := s.count(ctx, sight, n, m); err != nil || m.Count == 0 {
 				m = nil
@@ -342,7 +342,7 @@ func (s *Sender) describe(ctx context.Context, sight *answers.Sight, m *Message)
 	}
 	t := is.Task
 	m.of = t
-	m.Node, m.Attempts, m.Cause, m.At = t.Node, t.Attempt, clip(t.Message, 2*lineBytes), t.Since
+	m.Node, m.Attempts, m.Cause, m.At = t.Node, t.Attempt, value.Cut(oneLine(view.Flat(t.Message)), 2*lineBytes), t.Since
 	if t.Exit != nil {
 		m.Exit = t.Exit
 	}
@@ -350,5 +350,8 @@ func (s *Sender) describe(ctx context.Context, sight *answers.Sight, m *Message)
 		return nil
 	}
 	m.Lines, err = answers.LastLines(ctx, sight.Log, cmp.Or(m.printed, m.Task))
+	for i := range m.Lines {
+		m.Lines[i] = value.Printable(m.Lines[i])
+	}
 	return err
 }

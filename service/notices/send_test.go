@@ -13,6 +13,12 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"millrace/projections/view"
+	"millrace/service/answers"
+	"millrace/service/client"
+	"millrace/task"
+	"millrace/task/job"
 )
 
 func message() *Message {
@@ -139,6 +145,56 @@ func TestBlocksAreBounded(t *testing.T) {
 		if strings.Join(types, " ") != strings.Join(c.want, " ") {
 			t.Errorf("%s: the blocks are %q, want %q", name, types, c.want)
 		}
+	}
+}
+
+// printed is a log in which each task has printed a line.
+type printed struct {
+	answers.Log
+	answers.Printed
+	line string
+}
+
+func (p printed) Printout(context.Context, task.ID, time.Time) (answers.Printout, error) {
+	return answers.Printout{Lines: 1, Printed: p}, nil
+}
+
+func (p printed) Window(context.Context, int, int) (lead, lines []client.NumberedLine, err error) {
+	lines = make([]client.NumberedLine, 1)
+	lines[0].Text = p.line
+	return nil, lines, nil
+}
+
+// TestNoticesAreNotForged holds that neither what a task is called nor what its program says adds a line, or a
+// character that a terminal obeys, to a message and to the title of the notice's task.
+func TestNoticesAreNotForged(t *testing.T) {
+	const forged = "x\r\nApprove: https://evil.example\u2028\x1b[2J\u202eend"
+	failed := task.Task{ID: "5", State: task.Error, Since: noon, EndedAt: noon}
+	failed.Spec = &job.Spec{Run: &job.Run{Shell: forged}}
+	failed.Message = "etl failed (error/exit: " + forged + "); 1 of 1 have ended: 1 error"
+	of := ends{tasks: []task.Task{failed}}
+	sight := &answers.Sight{View: of, Sums: of, Now: noon, Log: printed{line: forged}}
+	s := &Sender{Look: func(ctx context.Context, look func(context.Context, *answers.Sight) error) error {
+		return look(ctx, sight)
+	}}
+	n := &Notice{To: "oncall", Kind: Failure, About: failed.What(), Cause: view.Alike(failed.Message), What: forged}
+	m, err := s.compose(t.Context(), "1", n, false)
+	if err != nil || m == nil {
+		t.Fatalf("it becomes %v: %v", m, err)
+	}
+	to := &Target{Subject: "x"}
+	if err := to.validate(); err != nil {
+		t.Fatal(err)
+	}
+	to.fill(m)
+	const plain = "x Approve: https://evil.example ·[2J·end"
+	want := plain + " failed\netl failed: " + plain + "\n2026-11-29 12:00:00 UTC.\n" + plain + "\n  x  Approve: https://evil.example··[2J·end"
+	if m.Text != want || m.Job != plain {
+		t.Errorf("%q is told as %q, want %q", m.Job, m.Text, want)
+	}
+	is, err := Submission(m.ID, noon, n)
+	if err != nil || is.Title != "tell oncall of failure "+plain {
+		t.Errorf("the title is %q: %v", is.Title, err)
 	}
 }
 

@@ -239,8 +239,8 @@ func (w *Watch) recoveries(ctx context.Context, s *answers.Sight) (all []Happeni
 		if err != nil {
 			return nil, err
 		}
-		if len(page.Tasks) == 0 || !page.Tasks[0].EndedAt.After(since) {
-			continue
+		if len(page.Tasks) == 0 || !page.Tasks[0].EndedAt.After(since) || originOf(&page.Tasks[0]) != of {
+			continue // a schedule that now makes tasks of a job says nothing of its command
 		}
 		t := &page.Tasks[0]
 		delete(w.failing, of)
@@ -406,7 +406,7 @@ func (w *Watch) make(ctx context.Context, p *Planned) (time.Time, error) {
 
 // Submission is the task of a notice, for the queue that servers work off.
 func Submission(id task.ID, at time.Time, n *Notice) (birth.Submission, error) {
-	s := birth.Submission{ID: id, At: at, Queue: job.NoticeQueue, Title: clip("tell "+n.To+" of "+n.Kind+" "+strings.Join(strings.Fields(n.About), " "), 150)}
+	s := birth.Submission{ID: id, At: at, Queue: job.NoticeQueue, Title: value.Cut("tell "+n.To+" of "+n.Kind+" "+oneLine(n.About), 150)}
 	s.Spec = &job.Spec{
 		Handler: job.NoticeHandler, Timeout: job.Timeout{Run: value.Duration(time.Minute)},
 		Retry: job.Retry{Max: 1000, Min: value.Duration(5 * time.Second), MaxDelay: value.Duration(10 * time.Minute), Jitter: 0.3, Budget: value.Duration(news)},

@@ -31,6 +31,10 @@ func (e ends) List(_ context.Context, q view.Query) (page view.Page, err error) 
 	return page, nil
 }
 
+func (e ends) Get(context.Context, view.Ref) (view.Item, error) {
+	return view.Item{Task: &e.tasks[0]}, nil
+}
+
 func (e ends) LastFailed(context.Context, int) (failed []task.Task, err error) {
 	for _, t := range e.tasks {
 		if t.State == task.Error {
@@ -61,6 +65,7 @@ func TestRecoveries(t *testing.T) {
 		"a job":                    {[]task.Task{end(5, "backup", "", task.Error), end(6, "backup", "", task.Finished)}, 5, 0, "backup 6"},
 		"a job by two schedules":   {[]task.Task{end(5, "backup", "nightly", task.Error), end(6, "backup", "weekly", task.Finished)}, 5, 0, "backup 6"},
 		"a schedule":               {[]task.Task{end(5, "", "pulse", task.Error), end(6, "", "pulse", task.Finished)}, 5, 0, "schedule pulse 6"},
+		"a schedule of a job now":  {[]task.Task{end(5, "", "pulse", task.Error), end(6, "backup", "pulse", task.Finished)}, 5, 0, ""},
 		"another schedule":         {[]task.Task{end(5, "", "pulse", task.Error), end(6, "", "other", task.Finished)}, 5, 0, ""},
 		"a schedule of its name":   {[]task.Task{end(5, "backup", "", task.Error), end(6, "", "backup", task.Finished)}, 5, 0, ""},
 		"a failure after it":       {[]task.Task{end(4, "", "pulse", task.Error), end(5, "", "pulse", task.Finished), end(6, "", "pulse", task.Error)}, 0, 0, ""},

@@ -25,7 +25,7 @@ import (
 )
 
 // usualColumns are those of the list of tasks by default. A URL names others; a file has all of them.
-var usualColumns = []string{"state", "id", "what", "why", "attempt", "node", "since"}
+var usualColumns = []string{"state", "id", "what", "why", "attempt", "ran", "node", "since"}
 
 // columnsOf are all columns of tasks, for pages and files.
 func columnsOf(now time.Time) []term.Column[wording.TaskRow] {

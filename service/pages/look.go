@@ -20,6 +20,7 @@ import (
 	"millrace/events/jet/rights"
 	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
+	"millrace/projections/view"
 	"millrace/service/answers"
 	"millrace/service/httpapi"
 	"millrace/service/inspect"
@@ -455,7 +456,7 @@ var functions = template.FuncMap{
 	"short":     func(id any) string { return task.ID(fmt.Sprint(id)).Short() },
 	"brief":     brief,
 	"clocks":    clocks,
-	"flat":      wording.Flat,
+	"flat":      view.Flat,
 	"there":     there,
 	"hyphen":    func(text string) string { return strings.ReplaceAll(text, " ", "-") },
 	"nextOf":    nextOfDead,

@@ -45,6 +45,10 @@ func TestNodes(t *testing.T) {
 	if page, _ = p.get(200, "/nodes/w1"); !strings.Contains(page, "do/node.undrain") || !strings.Contains(page, "disk") {
 		t.Error("a drained node does not say why, or cannot be told to serve")
 	}
+	last, err := p.client.Last(t.Context())
+	if page, _ = p.get(200, "/nodes?at="+strconv.FormatUint(last, 10)); err != nil || !strings.Contains(page, "</span> drained</span>") || strings.Contains(page, "draining</span>") {
+		t.Errorf("a drained node is shown by %s: %v", page, err)
+	}
 	p.press(303, "/do/node.label", "id", "w1", "labels", `{"zone":"eu"}`)
 	if n, err := p.client.Node(t.Context(), "w1"); err != nil || n.Labels["zone"] != "eu" {
 		t.Errorf("its labels are %v, %v", n.Labels, err)

@@ -87,7 +87,7 @@ func (p *failedPanel) set(all []client.FailureGroup, partly bool, err error) {
 func (l *look) Name(m *client.Matter) string { return wording.MatterName(m) }
 
 // Flat is the cause of a failure in one line.
-func (l *look) Flat(f *client.FailureGroup) string { return wording.Flat(f.Cause) }
+func (l *look) Flat(f *client.FailureGroup) string { return view.Flat(f.Cause) }
 
 // Where is the page about a matter.
 func (l *look) Where(m *client.Matter) string {
@@ -119,6 +119,8 @@ type plotsPanel struct {
 type countsPanel struct {
 	panel
 	*view.Counts
+	// Since is when the log begins: what it has forgotten is not counted.
+	Since time.Time
 }
 
 // runningRow is a running task, with its progress and who must act next.
@@ -140,6 +142,9 @@ func showOverview(ctx context.Context, l *look) (any, error) {
 	counts, err := l.Count(ctx, view.Query{Kind: view.Tasks})
 	d.Counts.Counts = &counts
 	d.Counts.fail(err)
+	if first, err := l.Log.Page(ctx, 1, 1); err == nil && len(first) > 0 {
+		d.Counts.Since = first[0].Stored
+	}
 	needs, err := l.Attention(ctx)
 	d.Needs.set(needs.Matters, err)
 	d.Needs.More = needs.More

@@ -27,7 +27,8 @@ func TestOverviewOfLate(t *testing.T) {
 		{Record: &events.Record{Stored: now.Add(-time.Minute)}, Was: events.Glance{Course: task.Course{State: task.Running}}, Is: events.Glance{Course: task.Course{State: task.Error}}},
 	})
 	page, _ := p.get(200, "/")
-	if strings.Count(page, `data-done="0.1"`) != 1 || strings.Count(page, `data-failed="0.1"`) != 1 || !strings.Contains(page, "The oldest pending task has waited since") {
+	if strings.Count(page, `data-done="0.1"`) != 1 || strings.Count(page, `data-failed="0.1"`) != 1 || !strings.Contains(page, "The oldest pending task has waited since") ||
+		!strings.Contains(page, "all <small>since <time") {
 		t.Errorf("what came of late is not shown: %s", page)
 	}
 	if then, _ := p.get(200, "/?at=1"); strings.Contains(then, "data-plot") {

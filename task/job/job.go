@@ -43,7 +43,7 @@ type Job struct {
 	// Fair names the label, or else the parameter, whose value is the fair key of a task: workers
 	// serve the keys in a queue in turn. Default: no fair key.
 	Fair string `json:"fair,omitempty" redact:"keep" read:"line"`
-	// Schedule makes a task of the job at each tick; nil for none. The schedule has the job's name.
+	// Schedule makes a task of the job at each planned run; nil for none. The schedule has the job's name.
 	Schedule *Schedule `json:"schedule,omitempty" list:"timetable"`
 	// Timetable are several schedules in place of the one, each with a name of its own. A job file
 	// takes the list as schedule, too.

@@ -17,41 +17,41 @@ type Schedule struct {
 	// restricted, a day that matches either counts; if one of them begins with *, a day must match
 	// both, as in cron.
 	Cron string `json:"cron,omitempty" redact:"keep" read:"line" short:"text"`
-	// Every is the time between ticks, counted from Start, or from when the schedule was
+	// Every is the time between planned runs, counted from Start, or from when the schedule was
 	// first stored; it never drifts. At least 1s.
 	Every value.Duration `json:"every,omitempty"`
-	// At is the only tick: RFC 3339, or a time in Timezone such as "2026-03-01 12:00".
+	// At is the only planned run: RFC 3339, or a time in Timezone such as "2026-03-01 12:00".
 	At string `json:"at,omitempty" redact:"keep" read:"line"`
 	// Timezone is the IANA name of the zone in which Cron, At, Start, End and Calendar are read.
 	// Default UTC.
 	Timezone string `json:"timezone,omitempty" redact:"keep" read:"line"`
-	// Start and End bound the ticks, inclusively, in the form of At; a bare date means its
+	// Start and End bound the planned runs, inclusively, in the form of At; a bare date means its
 	// midnight.
 	Start string `json:"start,omitempty" redact:"keep" read:"line"`
 	End   string `json:"end,omitempty" redact:"keep" read:"line"`
-	// CatchUp is what happens to ticks that passed while the server was away: [CatchUpLast], the
+	// CatchUp is what happens to planned runs that passed while the server was away: [CatchUpLast], the
 	// default, [CatchUpNone] or [CatchUpAll].
 	CatchUp string `json:"catchup,omitempty" redact:"word" words:"last,none,all"`
-	// CatchUpWindow is the largest age of a missed tick that is still caught up. Default 24h.
+	// CatchUpWindow is the largest age of a missed planned run that is still caught up. Default 24h.
 	CatchUpWindow value.Duration `json:"catchup_window,omitempty"`
-	// Overlap is what happens to a tick while tasks of earlier ticks have not ended. Default
+	// Overlap is what happens to a planned run while tasks of earlier planned runs have not ended. Default
 	// [OverlapAllow].
 	Overlap string `json:"overlap,omitempty" redact:"word" words:"allow,skip,queue,cancel_old,replace"`
-	// Depth is how many ticks may wait with [OverlapQueue]; further ticks are skipped. Default 1,
+	// Depth is how many planned runs may wait with [OverlapQueue]; further planned runs are skipped. Default 1,
 	// at most [MaxDepth].
 	Depth int `json:"depth,omitempty"`
-	// Jitter delays each tick's task by a time between 0 and this. The delay follows from the tick,
-	// so it is always the same. It never reaches the next tick. Default 0.
+	// Jitter delays each planned run's task by a time between 0 and this. The delay follows from that run,
+	// so it is always the same. It never reaches the next planned run. Default 0.
 	Jitter value.Duration `json:"jitter,omitempty" least:"0"`
-	// Spread delays all ticks of the schedule by one time between 0 and this, derived from its
+	// Spread delays all planned runs of the schedule by one time between 0 and this, derived from its
 	// name, so that schedules with the same expression are not due together. Default 0.
 	Spread value.Duration `json:"spread,omitempty" least:"0"`
 	// DST is what happens when clocks change: [DSTOnce], [DSTSkip], [DSTTwice] or [DSTShift].
 	// Default [DSTOnce], or [DSTTwice] if Cron leaves the hour open: then it means a number of
 	// minutes of real time.
 	DST string `json:"dst,omitempty" redact:"word" words:"once,skip,twice,shift"`
-	// Calendar lists periods without ticks, such as "2026-12-24..2026-12-26", "12-31", "sat,sun" or
-	// "mon-fri 22:00-06:00". A tick is left out if all parts of any entry match.
+	// Calendar lists periods without planned runs, such as "2026-12-24..2026-12-26", "12-31", "sat,sun" or
+	// "mon-fri 22:00-06:00". A planned run is left out if all parts of any entry match.
 	Calendar []string `json:"calendar,omitempty" redact:"keep"`
 	// PauseAfter pauses the schedule after this many failed tasks in a row. Default 0: never.
 	PauseAfter int `json:"pause_after,omitempty" least:"0"`

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"millrace/task"
@@ -185,7 +186,7 @@ func (p *Plan) Decide(l task.Ledger, o Owed, revision uint64) []task.ScheduleEve
 		var events []task.ScheduleEvent
 		for _, w := range l.Waiting {
 			l.Waiting = l.Waiting[1:]
-			events = append(events, skipped(revision, Owed{Tick: w.Tick}, l, task.SkipOverlap, "overlap is cancel_old: a later tick takes its place"))
+			events = append(events, skipped(revision, Owed{Tick: w.Tick}, l, task.SkipOverlap, "overlap is cancel_old: a later run takes its place"))
 		}
 		return append(events, wait(l, o, revision))
 	}
@@ -194,7 +195,7 @@ func (p *Plan) Decide(l task.Ledger, o Owed, revision uint64) []task.ScheduleEve
 		why += ": task " + string(l.Open[0]) + " has not ended"
 	}
 	if len(l.Waiting) > 0 {
-		why += fmt.Sprintf(", and %d ticks wait", len(l.Waiting))
+		why += fmt.Sprintf(", and %d planned runs wait", len(l.Waiting))
 	}
 	return []task.ScheduleEvent{skipped(revision, o, l, task.SkipOverlap, why)}
 }
@@ -220,6 +221,11 @@ func (p *Plan) ByHand(l task.Ledger, at time.Time, revision uint64) (e *task.Sch
 	return nil, why
 }
 
+// Reworded is the detail of a decision in today's words: in older logs planned runs are ticks.
+func Reworded(detail string) string { return reworded.Replace(detail) }
+
+var reworded = strings.NewReplacer("earlier ticks", "earlier planned runs", "a later tick takes", "a later run takes", " ticks wait", " planned runs wait")
+
 // Refuse is the fact that no task can be made for a tick, with a reason and words.
 func (p *Plan) Refuse(l task.Ledger, o Owed, revision uint64, reason, why string) task.ScheduleSkipped {
 	if o.Tick.After(l.Last) {
@@ -234,7 +240,7 @@ func (p *Plan) Release(l task.Ledger, revision uint64) task.ScheduleEvent {
 		return nil
 	}
 	w := l.Waiting[0]
-	o := Owed{Tick: w.Tick, Trigger: w.Trigger, Detail: "it waited for the tasks of earlier ticks"}
+	o := Owed{Tick: w.Tick, Trigger: w.Trigger, Detail: "it waited for the tasks of earlier planned runs"}
 	if p.Failing(l) {
 		l.Waiting = slices.Clone(l.Waiting[1:])
 		return skipped(revision, o, l, task.SkipFailing, fmt.Sprintf("%d tasks in a row have failed", l.Failures))

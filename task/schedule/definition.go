@@ -20,10 +20,10 @@ type Definition struct {
 	Name string `json:"name" redact:"keep"`
 	// When says when tasks are made.
 	When job.Schedule `json:"schedule"`
-	// Make is the submission for each tick: a job, which is looked up at each tick, or a spec. Its
+	// Make is the submission for each planned run: a job, which is looked up at each planned run, or a spec. Its
 	// id, delay, at and origin must be empty.
 	Make birth.Submission `json:"task"`
-	// Notify are who is told of what becomes of its tasks, and of its missed ticks, beside whom their job
+	// Notify are who is told of what becomes of its tasks, and of its missed planned runs, beside whom their job
 	// and queue name.
 	Notify []job.Notify `json:"notify,omitempty"`
 	// OfJob says that the schedule came with the job that it makes tasks of, and goes with it.
@@ -33,7 +33,7 @@ type Definition struct {
 	Rules int `json:"rules,omitempty" least:"0" readOnly:"true"`
 	// Anchor is the origin of [job.Schedule.Every] without a start. The store sets it.
 	Anchor time.Time `json:"anchor,omitzero" readOnly:"true"`
-	// Since is when the definition got its present form, or was resumed: earlier ticks are not
+	// Since is when the definition got its present form, or was resumed: earlier planned runs are not
 	// owed. The store sets it.
 	Since time.Time `json:"since,omitzero" readOnly:"true"`
 	// Paused says why the schedule makes no tasks; nil if it does.
@@ -43,7 +43,7 @@ type Definition struct {
 	Lapses []Lapse `json:"lapses,omitempty" readOnly:"true"`
 }
 
-// Lapse is a span of time that ended with a pause. Ticks of it that have no decision yet get none but
+// Lapse is a span of time that ended with a pause. Planned runs of it that have no decision yet get none but
 // that they are left out.
 type Lapse struct {
 	// Since is when the schedule had got its form or was resumed, and Until when it was paused.
@@ -221,7 +221,7 @@ func (d *Definition) Validate() error {
 	m := &d.Make
 	switch {
 	case m.ID != "" || m.Delay != 0 || !m.At.IsZero() || m.Origin != (task.Origin{}) || m.Parent != "":
-		return errors.New("task: id, delay, at, parent and the origin follow from the tick; leave them out")
+		return errors.New("task: id, delay, at, parent and the origin follow from the planned run; leave them out")
 	case (m.Job != "") == (m.Spec != nil):
 		return errors.New("task: set job, or spec with run or handler")
 	case m.Job != "":

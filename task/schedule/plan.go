@@ -15,9 +15,9 @@ import (
 	"millrace/task/value"
 )
 
-// Tick is one tick of a schedule.
+// Tick is one planned run of a schedule.
 type Tick struct {
-	// At is the logical time, which identifies the tick.
+	// At is the logical time, which identifies the planned run.
 	At time.Time `json:"tick"`
 	// Due is when its task is to be made: At plus spread and jitter.
 	Due time.Time `json:"due"`
@@ -278,7 +278,7 @@ func (p *Plan) next(after time.Time) (hit, bool) {
 			h.note = joinNotes(h.note, notes)
 			return h, true
 		}
-		notes = "calendar: earlier ticks are left out by " + w.String()
+		notes = "calendar: earlier planned runs are left out by " + w.String()
 		after = h.at
 		if clear := w.edgeAfter(h.at, p.zone); clear.Add(-time.Second).After(after) {
 			after = clear.Add(-time.Second) // until then it covers all times

@@ -7,7 +7,7 @@ import (
 	"millrace/task/value"
 )
 
-// Upcoming is a tick of one of several schedules.
+// Upcoming is a planned run of one of several schedules.
 type Upcoming struct {
 	// Name is the schedule's.
 	Name string `json:"schedule"`

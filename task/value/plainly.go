@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // Plainly explains an error of encoding/json, strconv, time, net/url or an encoding without words of
@@ -172,4 +173,18 @@ func Cut(text string, most int) string {
 		return text
 	}
 	return strings.ToValidUTF8(text[:most], "") + "…"
+}
+
+// Printable is a text as a line, with a dot for each character that could move a cursor or worse: much of what is
+// shown was written by tasks' programs.
+func Printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t' || r == '\r':
+			return ' '
+		case !unicode.IsPrint(r):
+			return '·'
+		}
+		return r
+	}, text)
 }

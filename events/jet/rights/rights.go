@@ -175,7 +175,7 @@ var rights = []grant{
 	{servers, "news of offers that were handed out too often, and of the new leader of a consumer",
 		nil, []string{names.DeadAdvisory, names.ElectedAdvisory + names.LogStream + ".*"}},
 
-	{servers, "decisions that only a server takes: admissions by limits, ticks of schedules, copies that were set back, what the log forgets",
+	{servers, "decisions that only a server takes: admissions by limits, planned runs of schedules, copies that were set back, what the log forgets",
 		[]string{names.AdmitPrefix + ">", names.TickPrefix + "*", names.CopiesSubject, names.HorizonSubject, names.CarriedPrefix + ">", names.TallyPrefix + "*"}, nil},
 	{servers, "that a scheduler runs", []string{names.SchedulersWord}, nil},
 	{servers, "when tokens were used", []string{names.UsedPrefix + "*"}, nil},

@@ -197,7 +197,7 @@ func (a *again) judge(s *ticking) string {
 			return a.differs(m.Skip(a.ledger, a.revision))
 		}
 	}
-	wrong = "that tick was not owed"
+	wrong = "that planned run was not owed"
 	for _, o := range look.Owed {
 		first := a.plan.Decide(seen, o, a.revision)[0]
 		if _, tick := about(first); !tick.Equal(a.tick) {
@@ -229,7 +229,7 @@ func (a *again) left() string {
 	case !ok || !schedule.Refuses(e.Reason):
 		return "no birth is refused for that"
 	case t == nil || t.admitted == 0:
-		return "that tick was to get no task"
+		return "that planned run was to get no task"
 	}
 	is := a.plan.Leave(a.ledger, e.Tick, a.revision, e.Reason, "")
 	is.Detail = e.Detail
@@ -241,7 +241,7 @@ func (a *again) lapsed() string {
 	if all := a.of.Lapsed(a.plan, a.ledger.Last); len(all) > 0 {
 		return a.differs(all[0].Skip(a.ledger, a.revision))
 	}
-	return "no tick before a pause lacks a decision"
+	return "no planned run before a pause lacks a decision"
 }
 
 // trigger is the fire from which the decision followed, or what stands in for one that did not come.
@@ -249,7 +249,7 @@ func (a *again) trigger(by *task.By, s *ticking) (fire schedule.Fire, detail, wr
 	if by.Rule == task.RuleWatch {
 		fire, detail, ok := a.plan.Watched(by.At)
 		if !ok {
-			wrong = "the schedule has no tick at the time that it names"
+			wrong = "the schedule has no planned run at the time that it names"
 		}
 		return fire, detail, wrong
 	}
@@ -270,7 +270,7 @@ func (a *again) seen(ends []uint64, s *ticking) (l task.Ledger, wrong string) {
 		return a.ledger, "" // they do not count
 	}
 	if len(ends) != len(a.ledger.Open) {
-		return l, fmt.Sprintf("%d tasks of earlier ticks were open, and it names %d", len(a.ledger.Open), len(ends))
+		return l, fmt.Sprintf("%d tasks of earlier planned runs were open, and it names %d", len(a.ledger.Open), len(ends))
 	}
 	known := make([]schedule.Seen, len(ends))
 	for i, id := range a.ledger.Open {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"millrace/events"
+	"millrace/task/schedule"
 	"millrace/task/value"
 )
 
@@ -92,7 +93,7 @@ func alike(a, b any, hiding bool) bool {
 		return ok && slices.EqualFunc(a, b, each)
 	case string:
 		text, ok := b.(string)
-		if !ok || a == text {
+		if !ok || schedule.Reworded(a) == schedule.Reworded(text) {
 			return ok
 		}
 		one, err := time.Parse(time.RFC3339Nano, a)

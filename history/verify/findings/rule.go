@@ -34,7 +34,7 @@ var promises = [end]struct{ text, things string }{
 	OneEpoch:    {"no two live epochs of a task are accepted, and at most one result is", "epochs"},
 	Limits:      {"a limit is never exceeded by accepted epochs", "epochs"},
 	ExitSeen:    {"cancelled implies that the exit was seen", "cancelled lives"},
-	OneTask:     {"a schedule makes one task per tick", "ticks"},
+	OneTask:     {"a schedule makes one task per planned run", "ticks"},
 	CauseFirst:  {"cause precedes effect", "references"},
 	ReadModel:   {"the read model equals the fold", "rows"},
 	Survival:    {"acknowledged submissions survive", "submissions"},

@@ -86,7 +86,7 @@ func (all *Ticks) Add(r *events.Record) {
 		switch refused := e.Reason == task.SkipUnique || e.Reason == task.SkipFull || e.Reason == task.SkipInvalid; {
 		case e.Reason == task.SkipStranger:
 			all.book.Find(OneTask, Finding{Task: t.made, Seqs: []uint64{r.Seq},
-				What: fmt.Sprintf("the tick %s of schedule %s has no task of its own: %s", e.Tick.UTC().Format(time.RFC3339Nano), r.Fact.Schedule, strings.Clone(e.Detail)),
+				What: fmt.Sprintf("the planned run %s of schedule %s has no task of its own: %s", e.Tick.UTC().Format(time.RFC3339Nano), r.Fact.Schedule, strings.Clone(e.Detail)),
 				Look: fmt.Sprintf("`millrace events show %d`", r.Seq)})
 		case t.admitted > 0 && (!refused || t.born):
 			all.twice(r, t.made, e.Tick, t.admitted, "was given a task, and was left out then")
@@ -103,7 +103,7 @@ func (all *Ticks) Open(now time.Time) {
 	for _, of := range slices.SortedFunc(maps.Keys(all.ticks), func(a, b tick) int { return cmp.Compare(all.ticks[a].admitted, all.ticks[b].admitted) }) {
 		if t := all.ticks[of]; t.admitted > 0 && !t.born && t.skipped < t.admitted && now.Sub(t.at) > schedule.BornWithin {
 			all.book.Find(OneEnd, Finding{Task: t.made, Seqs: []uint64{t.admitted},
-				What: fmt.Sprintf("the tick %s of schedule %s was given task %s, which was not made within %v", time.Unix(0, of.at).UTC().Format(time.RFC3339Nano), of.schedule, t.made, schedule.BornWithin),
+				What: fmt.Sprintf("the planned run %s of schedule %s was given task %s, which was not made within %v", time.Unix(0, of.at).UTC().Format(time.RFC3339Nano), of.schedule, t.made, schedule.BornWithin),
 				Look: fmt.Sprintf("`millrace events show %d` and `millrace schedule show %s`", t.admitted, of.schedule)})
 		}
 	}
@@ -136,7 +136,7 @@ func (all *Ticks) named(schedule string, at time.Time, made task.ID, seq uint64)
 	case t.made != made:
 		id := task.ID(strings.Clone(string(made)))
 		all.book.Find(OneTask, Finding{Task: id, Seqs: []uint64{t.seq, seq},
-			What: fmt.Sprintf("the tick %s of schedule %s made task %s, and before that task %s", at.UTC().Format(time.RFC3339Nano), schedule, id, t.made),
+			What: fmt.Sprintf("the planned run %s of schedule %s made task %s, and before that task %s", at.UTC().Format(time.RFC3339Nano), schedule, id, t.made),
 			Look: fmt.Sprintf("`millrace task events %s` and `millrace task events %s`", t.made, id)})
 	}
 	return t
@@ -144,6 +144,6 @@ func (all *Ticks) named(schedule string, at time.Time, made task.ID, seq uint64)
 
 func (all *Ticks) twice(r *events.Record, made task.ID, at time.Time, before uint64, what string) {
 	all.book.Find(OneTask, Finding{Task: made, Seqs: []uint64{before, r.Seq},
-		What: fmt.Sprintf("the tick %s of schedule %s %s", at.UTC().Format(time.RFC3339Nano), r.Fact.Schedule, what),
+		What: fmt.Sprintf("the planned run %s of schedule %s %s", at.UTC().Format(time.RFC3339Nano), r.Fact.Schedule, what),
 		Look: fmt.Sprintf("`millrace events show %d` and `millrace events show %d`", before, r.Seq)})
 }

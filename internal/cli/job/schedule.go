@@ -246,7 +246,7 @@ next one on the clock of the schedule's zone. Tasks and planned runs need a mill
 			then, err := cl.ScheduleList(ctx, client.MomentRequest{At: q.At})
 			return some(then.Rows(err))
 		},
-		Alone: "no millrace server answers, so latest tasks and missed ticks are not known",
+		Alone: "no millrace server answers, so latest tasks and missed runs are not known",
 		Table: scheduleList.Table, Names: scheduleList.Names, Called: "names",
 	}).Command(a.App)
 }
@@ -357,8 +357,8 @@ func scheduleDetails(s *shownSchedule) term.Table {
 // tickTable lays out the outcomes of past ticks, and the next ones.
 func tickTable(s *shownSchedule) term.Table {
 	plan := s.plan
-	t := term.Table{Header: []string{"TICK", "BECAME", "TASK", "STATE", "TRIGGER", "WHY"}, Spare: []string{"TRIGGER", "TASK"},
-		Foot: []string{fmt.Sprintf("%s, %s", wording.Plural(len(s.Ticks), "tick"), wording.Plural(s.Holes, "hole"))}}
+	t := term.Table{Header: []string{"PLANNED", "BECAME", "TASK", "STATE", "TRIGGER", "WHY"}, Spare: []string{"TRIGGER", "TASK"},
+		Foot: []string{fmt.Sprintf("%s, %s", wording.Plural(len(s.Ticks), "planned run"), wording.Plural(s.Holes, "hole"))}}
 	for _, k := range s.Ticks {
 		became := term.Plain(k.Outcome)
 		if k.Outcome == client.TickHole {

@@ -137,7 +137,7 @@ same command again: a planned run that has a task gets no second one.`,
 			return nil
 		}
 		if !yes {
-			if err := a.Confirm(c, fmt.Sprintf("make tasks of %s of schedule %s?", wording.Plural(len(ticks), "tick"), stored.Name)); err != nil {
+			if err := a.Confirm(c, fmt.Sprintf("make tasks of %s of schedule %s?", wording.Plural(len(ticks), "planned run"), stored.Name)); err != nil {
 				return err
 			}
 		}
@@ -150,14 +150,14 @@ same command again: a planned run that has a task gets no second one.`,
 // unfinished ones, perhaps of an interrupted call, count.
 func (a *Commands) backfill(ctx context.Context, cl *client.Client, name string, zone *time.Location, ticks []schedule.Tick, parallel int, asJSON bool) (err error) {
 	if len(ticks) > parallel {
-		a.Note("%s, at most %d at once; if this is interrupted, give the same command again to go on", wording.Plural(len(ticks), "tick"), parallel)
+		a.Note("%s, at most %d at once; if this is interrupted, give the same command again to go on", wording.Plural(len(ticks), "planned run"), parallel)
 	}
 	all := []client.BackfilledTick{}
 	var open []task.ID
 	made := 0
 	defer func() {
 		if err != nil {
-			a.Note("%d of %d ticks have their tasks; give the same command again to go on", len(all), len(ticks))
+			a.Note("%d of %d planned runs have their tasks; give the same command again to go on", len(all), len(ticks))
 		}
 	}()
 	for _, t := range ticks {
@@ -194,7 +194,7 @@ func (a *Commands) backfill(ctx context.Context, cl *client.Client, name string,
 	if asJSON {
 		return a.WriteJSON(all)
 	}
-	a.Note("%s, %s made", wording.Plural(len(ticks), "tick"), wording.Plural(made, "task"))
+	a.Note("%s, %s made", wording.Plural(len(ticks), "planned run"), wording.Plural(made, "task"))
 	return nil
 }
 

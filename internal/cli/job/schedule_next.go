@@ -167,7 +167,7 @@ func (a *Commands) between(c *cobra.Command, from, until string, zone *time.Loca
 }
 
 func timelineTable(ticks []schedule.Upcoming, stored map[string]*schedule.Stored, plans map[string]*schedule.Plan, now time.Time) term.Table {
-	t := term.Table{Header: []string{"DUE", "IN", "SCHEDULE", "ZONE", "RUNS", "NOTE"}, Spare: []string{"NOTE", "ZONE"}, Foot: []string{wording.Plural(len(ticks), "tick")}}
+	t := term.Table{Header: []string{"DUE", "IN", "SCHEDULE", "ZONE", "RUNS", "NOTE"}, Spare: []string{"NOTE", "ZONE"}, Foot: []string{wording.Plural(len(ticks), "planned run")}}
 	if len(ticks) == 0 {
 		t.Foot = []string{"nothing comes"}
 	}
@@ -208,7 +208,7 @@ func (a *Commands) printNext(plan *schedule.Plan, after, until time.Time, n int,
 	if remark := plan.Remark(); remark != "" {
 		a.Note("%s", remark)
 	}
-	t := term.Table{Header: []string{"TICK", "UTC", "DUE", "NOTE"}, Foot: []string{fmt.Sprintf("%s in %s, dst %s", wording.Plural(len(ticks), "tick"), plan.Zone(), plan.Policy())}}
+	t := term.Table{Header: []string{"PLANNED", "UTC", "DUE", "NOTE"}, Foot: []string{fmt.Sprintf("%s in %s, dst %s", wording.Plural(len(ticks), "planned run"), plan.Zone(), plan.Policy())}}
 	if len(ticks) == 0 {
 		t.Foot = []string{"nothing comes any more"}
 		if _, later := plan.Next(after); later {

@@ -158,7 +158,7 @@ func Details(t *task.Task, now time.Time) term.Table {
 	out.Field("step", t.Step)
 	if t.Schedule != "" {
 		out.Field("schedule", fmt.Sprintf("%s (%s)", t.Schedule, t.Trigger))
-		out.Field("tick", wording.Moment(t.Tick, now))
+		out.Field("planned for", wording.Moment(t.Tick, now))
 	}
 	if t.After != "" {
 		out.Field("after the end of", string(t.After))

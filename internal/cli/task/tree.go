@@ -139,7 +139,7 @@ func StepPaths(b *view.Branch, now time.Time) []string {
 func leafOf(b *view.Branch, now time.Time) leaf {
 	t := &b.Task
 	l := leaf{Name: b.Name, Spawned: b.Spawned, Task: t.ID, State: t.State, Reason: t.Reason, Message: task.EndOf(t).Message, Times: t.Attempt, Node: t.Node, Needs: t.Needs}
-	if l.said = wording.Flat(l.Message); wording.Code(t) != t.Reason { // a person has cancelled it
+	if l.said = view.Flat(l.Message); wording.Code(t) != t.Reason { // a person has cancelled it
 		l.said = wording.Said(t)
 	}
 	if l.Took = t.Ran; t.Live() && !t.StartedAt.IsZero() {

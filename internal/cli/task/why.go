@@ -166,7 +166,7 @@ func whyTable(e *Explanation, now time.Time) term.Table {
 			t.Add(term.Dim("but"), term.Tinted(fmt.Sprintf("it was offered %d times, the last time %s: no node has taken the offers before, or they were lost", e.Offers, wording.Moment(e.Offered, now)), term.Yellow))
 		}
 		if p := e.Proved; p != nil {
-			t.Add(term.Dim("but"), term.Tinted(fmt.Sprintf("node %s had to prove anew that work reaches it, %s: %s", p.Node, wording.Moment(p.At, now), wording.Flat(p.Reason)), term.Yellow))
+			t.Add(term.Dim("but"), term.Tinted(fmt.Sprintf("node %s had to prove anew that work reaches it, %s: %s", p.Node, wording.Moment(p.At, now), view.Flat(p.Reason)), term.Yellow))
 		}
 		for _, id := range e.Missing {
 			t.Add(term.Dim("but"), term.Tinted(fmt.Sprintf("it needs task %s, and there is none: it waits until one is submitted under this id", id), term.Yellow))

@@ -23,8 +23,9 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
+
+	"millrace/task/value"
 )
 
 // Colour is the parameter of an ANSI escape; "" for none.
@@ -208,19 +209,8 @@ func Paint(c Cell, colours bool) string {
 	return "\x1b[" + string(c.Colour) + "m" + c.Text + "\x1b[0m"
 }
 
-// Printable replaces characters that could move the cursor or worse: much of what is shown was
-// written by tasks' programs.
-func Printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t' || r == '\r':
-			return ' '
-		case !unicode.IsPrint(r):
-			return '·'
-		}
-		return r
-	}, s)
-}
+// Printable is [value.Printable].
+func Printable(s string) string { return value.Printable(s) }
 
 // Message is [Printable] for a text of several lines, such as an error, that may quote a file, a
 // program or a server.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"millrace/internal/cli/term"
+	"millrace/projections/view"
 	"millrace/service/client"
 	"millrace/task"
 )
@@ -47,7 +48,7 @@ func Failures(all []client.FailureGroup) (rows []client.Matter) {
 		f := &all[i]
 		why := f.Reason
 		if f.Cause != "" {
-			why += ": " + Flat(f.Cause)
+			why += ": " + view.Flat(f.Cause)
 		}
 		rows = append(rows, client.Matter{Kind: "failed", ID: f.Job, Since: f.At, Tasks: f.Tasks, What: fmt.Sprintf("%s (`millrace task why %s`)", why, f.Last)})
 	}

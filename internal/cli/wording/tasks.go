@@ -2,7 +2,6 @@ package wording
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -64,7 +63,7 @@ func Ending(t *task.Task) string {
 // Said says why a task is in its state: of one that a person has cancelled who did, and why; else what its
 // message says. Times in it are in UTC.
 func Said(t *task.Task) string {
-	text := Flat(t.Message)
+	text := view.Flat(t.Message)
 	if !byPerson(t) {
 		return text
 	}
@@ -108,37 +107,6 @@ func because(why string) string {
 		return ""
 	}
 	return ": " + why
-}
-
-// ended begins the numbers of children behind the failures in the message of a parent.
-var ended = regexp.MustCompile(`\); \d+ of \d+ have ended`)
-
-// Flat returns the message of a parent in one plain sentence: the failed grandchild under its own path, "transform/5 failed: …",
-// in place of one message within the other. Of several that failed each has its state. Other messages stay as they are.
-func Flat(message string) string {
-	path := ""
-	for rest := message; ; {
-		name, inner, nested := strings.Cut(rest, " failed ("+task.Error.String()+"/"+value.Task+": ")
-		child, _, failed := strings.Cut(inner, " failed (")
-		if !nested || !failed || strings.ContainsAny(name+child, " ,;()") {
-			break
-		}
-		path, rest = path+name+"/", inner
-		message = path + rest
-	}
-	at := ended.FindStringIndex(message)
-	if at == nil {
-		return message
-	}
-	message = message[:at[0]+1]
-	for n := strings.Count(message, ")") - strings.Count(message, "("); path != "" && n > 0; n-- {
-		message = strings.TrimSuffix(message, ")")
-	}
-	name, rest, failed := strings.Cut(message, " failed (")
-	if _, why, says := strings.Cut(rest, ": "); failed && says && !strings.Contains(why, " failed (") && !strings.ContainsAny(name, " ,;()") {
-		return name + " failed: " + strings.TrimSuffix(why, ")")
-	}
-	return message
 }
 
 // StateAndReason is the state with its reason code, for example error/exit.
