@@ -32,11 +32,12 @@ var Scenarios = []Scenario{
 	{"scheduler-kill", "kill -9 of schedulers, one or all, also while a worker dies", (*planner).schedulerKill},
 	{"roll", "rolling restart with SIGTERM: one worker after the other, then the schedulers", (*planner).roll},
 	{"blackout", "kill -9 of everything at once", (*planner).blackout},
+	{"standstill", "SIGSTOP of everything at once, then SIGCONT, as when a virtual machine is moved", (*planner).standstill},
 	{"clock-jump", "the clock that workers, schedulers and submitters see jumps by minutes, and back", (*planner).clockJump},
 	{"files", "kill -9 of the process that pushes folders, of the server and of workers that fetch them, spoilt caches", (*planner).files},
 	{"full-disk", "the disk of the NATS server is full, and then has room again, also while a worker dies", (*planner).fullDisk},
 	{"upgrade", "an older program (--older) gives way to this one part by part: servers first, back, workers first", (*planner).upgrade},
-	{"mix", "all of these but files, full-disk and upgrade, by chance", (*planner).mix},
+	{"mix", "all of these but standstill, files, full-disk and upgrade, by chance", (*planner).mix},
 }
 
 // Frame is everything that a plan depends on.
@@ -312,6 +313,15 @@ func (p *planner) blackout() {
 			p.now += length
 		}
 		p.wait(p.Lease+time.Second, p.Lease+5*time.Second)
+	}
+}
+
+func (p *planner) standstill() {
+	for p.now = 2 * quiet; p.fits(500 * time.Millisecond); p.wait(quiet, 2*quiet) {
+		length := p.between(p.Lease/3, p.Lease)
+		if p.add(0, Pause, All, length) {
+			p.now += length
+		}
 	}
 }
 
