@@ -1,6 +1,7 @@
 package job
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -30,6 +31,9 @@ type Signal struct {
 	// Who are the names of those who may give or refuse it, in any role, or patterns of names such as
 	// proxy:*@example.com. The word [EveryOperator] stands for all who may operate. Default: all of them.
 	Who []string `json:"who,omitempty" redact:"keep" alone:"text"`
+	// Awaited says that a function waits for it, to which no answer at all is one as well. Alone says that its answer
+	// is the value of the form's only question, and no object.
+	Awaited, Alone bool `json:"-"`
 	// Remind tells those whom notices tell of it again, so often while it waits: at least 1m. Default: as their
 	// rules say.
 	Remind value.Duration `json:"remind,omitempty"`
@@ -157,15 +161,24 @@ func (s *Signal) answers(data json.RawMessage, texts map[string]string) (json.Ra
 	if len(data) > 0 && !json.Valid(data) {
 		return nil, errors.New("what comes with a signal is not valid JSON")
 	}
-	var form param.Params
-	if s != nil {
-		form.Declared = s.Form
+	if s == nil {
+		s = &Signal{}
 	}
+	form := param.Params{Declared: s.Form}
 	if form.IsZero() && len(texts) == 0 {
 		return data, nil
 	}
+	if s.Awaited && string(bytes.TrimSpace(data)) == "null" {
+		data = nil
+	}
+	if s.Awaited && len(data) == 0 && len(texts) == 0 {
+		return nil, nil
+	}
 	var given map[string]json.RawMessage
-	if len(data) > 0 {
+	switch {
+	case s.Alone && len(data) > 0:
+		given = map[string]json.RawMessage{s.Form[0].Name: data}
+	case len(data) > 0:
 		var err error
 		if given, err = value.Members(data); err != nil {
 			return nil, fmt.Errorf("the answers are no JSON object: %w", err)
@@ -180,6 +193,9 @@ func (s *Signal) answers(data json.RawMessage, texts map[string]string) (json.Ra
 		all = map[string]json.RawMessage{}
 	}
 	maps.Copy(all, set)
+	if s.Alone {
+		return all[s.Form[0].Name], nil
+	}
 	return value.JSON(all)
 }
 

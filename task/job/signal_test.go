@@ -18,6 +18,12 @@ var asked = &Signal{Name: "go", Who: []string{"ann", "proxy:*@example.com"}, For
 	{Name: "note", Optional: true},
 }}
 
+// Those for which functions wait: of an answer with fields, and of one that is a value.
+var (
+	fields = &Signal{Name: "go", Awaited: true, Form: []param.Param{{Name: "ok", Type: param.Boolean}, {Name: "note", Type: param.String, Optional: true}}}
+	count  = &Signal{Name: "go", Awaited: true, Alone: true, Form: []param.Param{{Name: "value", Type: param.Integer}}}
+)
+
 func TestSignalValidate(t *testing.T) {
 	for want, s := range map[string]*Signal{
 		"":                  {Name: "approval", Timeout: value.Duration(time.Hour), OnTimeout: SignalExpire, Form: asked.Form, Who: asked.Who, Remind: value.Duration(time.Hour)},
@@ -60,6 +66,25 @@ func TestSignalAnswers(t *testing.T) {
 		{of: asked, by: "ann", texts: map[string]string{"when": "later", "share": "much"}, want: "share is \"much\", want a whole number"},
 		{of: asked, by: "ann", data: `{"when":"now","who":"me"}`, want: "who"},
 		{of: asked, by: "ann", data: `{"when":"now","when":"tonight"}`, want: "twice"},
+		{of: fields, by: "bob", data: `{"ok":true}`, told: `{"go":{"by":"bob","data":{"ok":true}}}`},
+		{of: fields, by: "bob", texts: map[string]string{"ok": "true", "note": "7"}, told: `{"go":{"by":"bob","data":{"note":"7","ok":true}}}`},
+		{of: fields, by: "bob", told: `{"go":{"by":"bob"}}`},
+		{of: fields, by: "bob", data: ` null`, told: `{"go":{"by":"bob"}}`},
+		{of: fields, by: "bob", data: `null`, texts: map[string]string{"note": "a"}, want: "ok is missing"},
+		{of: fields, by: "bob", data: `{}`, want: "parameter ok is missing: want true or false"},
+		{of: fields, by: "bob", data: `{"ok":"yes"}`, want: `parameter ok is "yes", want true or false`},
+		{of: fields, by: "bob", data: `{"ok":true,"why":"so"}`, want: `parameter "why" is not one`},
+		{of: fields, by: "bob", data: `true`, want: "no JSON object"},
+		{of: count, by: "bob", data: `7.0`, told: `{"go":{"by":"bob","data":7}}`},
+		{of: count, by: "bob", texts: map[string]string{"value": "7"}, told: `{"go":{"by":"bob","data":7}}`},
+		{of: count, by: "bob", data: `7`, texts: map[string]string{"value": "8"}, told: `{"go":{"by":"bob","data":8}}`},
+		{of: count, by: "bob", data: `null`, texts: map[string]string{"value": "8"}, told: `{"go":{"by":"bob","data":8}}`},
+		{of: count, by: "bob", told: `{"go":{"by":"bob"}}`},
+		{of: count, by: "bob", data: `null`, told: `{"go":{"by":"bob"}}`},
+		{of: count, by: "bob", data: `"seven"`, want: `approval "go": parameter value is "seven", want a whole number`},
+		{of: count, by: "bob", data: `{"value":7}`, want: "want a whole number"},
+		{of: count, by: "bob", texts: map[string]string{"count": "7"}, want: `"count" is not one`},
+		{of: asked, by: "ann", data: `null`, want: "no JSON object"},
 		{of: &Signal{Who: []string{"ann", EveryOperator}}, by: "bob", told: `{"signal":{"by":"bob"}}`},
 	} {
 		inputs, err := c.of.Inputs(c.by, json.RawMessage(c.data), c.texts)
