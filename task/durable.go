@@ -61,8 +61,8 @@ type Park struct {
 	// Until is when a sleep or the pause before another try ends, and how long a signal may take; zero for
 	// ever.
 	Until time.Time `json:"until,omitzero"`
-	// Form is what the answer to an await must be, as [job.Signal] has it; none for any JSON. Alone says that
-	// the answer is the value of the form's only question.
+	// Form is what the answer to an await must be, as [job.Signal] has it; none for any JSON. Alone is as in
+	// [job.Awaiting].
 	Form  []param.Param `json:"form,omitzero"`
 	Alone bool          `json:"alone,omitzero"`
 	// Of are the children of a call.
@@ -251,7 +251,7 @@ func (t *Task) Waits() *Parked {
 // job. Nil if there is none.
 func (t *Task) Signal() *job.Signal {
 	if p := t.Waits(); p != nil && p.Kind == StepAwait {
-		s := &job.Signal{Name: p.Step, OnTimeout: job.SignalGoOn, Form: p.Form, Awaited: true, Alone: p.Alone && len(p.Form) == 1}
+		s := &job.Signal{Name: p.Step, OnTimeout: job.SignalGoOn, Form: p.Form}
 		if !p.Until.IsZero() {
 			s.Timeout = value.Duration(max(p.Until.Sub(value.Later(t.Since, t.Due)), 1))
 		}
@@ -261,6 +261,15 @@ func (t *Task) Signal() *job.Signal {
 		return nil
 	}
 	return t.Spec.Signal
+}
+
+// Awaiting is [Task.Signal], with how answers to it are written.
+func (t *Task) Awaiting() job.Awaiting {
+	q := job.Awaiting{Signal: t.Signal()}
+	if p := t.Waits(); p != nil && p.Kind == StepAwait {
+		q.Function, q.Alone = true, p.Alone
+	}
+	return q
 }
 
 // stepped adds steps. Lost nodes before them are forgotten: the task has got further since, so it is not what

@@ -38,7 +38,7 @@ func TestSignal(t *testing.T) {
 			t.Errorf("it owes %+v", d)
 		}
 	}
-	inputs, err := spec.Signal.Inputs("ann", json.RawMessage(`{"ok":true}`), nil)
+	inputs, err := now.Awaiting().Inputs("ann", json.RawMessage(`{"ok":true}`), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,14 +115,14 @@ func TestAskedOfAFunction(t *testing.T) {
 	} {
 		p.Step, p.Kind = "price", task.StepAwait
 		is := logtest.Given(logtest.After(logtest.Running, parked(p))...)
-		_, err := is.Signal().Inputs("ann", json.RawMessage(`"seven"`), nil)
+		_, err := is.Awaiting().Inputs("ann", json.RawMessage(`"seven"`), nil)
 		if want := strings.HasPrefix(of, "want") || strings.HasPrefix(of, "are"); want != (err != nil) || want && !strings.Contains(err.Error(), of) {
 			t.Errorf("%q: %v", of, err)
 		}
-		if _, err := is.Signal().Inputs("ann", nil, nil); err != nil {
+		if _, err := is.Awaiting().Inputs("ann", nil, nil); err != nil {
 			t.Errorf("%q, of no answer: %v", of, err)
 		}
-		_, _ = is.Signal().Inputs("ann", nil, map[string]string{"value": "7"}) // does not panic
+		_, _ = is.Awaiting().Inputs("ann", nil, map[string]string{"value": "7"}) // does not panic
 	}
 }
 

@@ -277,7 +277,7 @@ type Approval struct {
 // knows the caller. The error wraps [job.ErrNotAsked] if others may give it.
 func (c *Client) Approve(ctx context.Context, id task.ID, a Approval) (task.Task, error) {
 	return c.decideOn(ctx, id, "signal", rights.TaskSignal, a, func(t *task.Task, signal string) (task.Command, error) {
-		inputs, err := t.Signal().Inputs(c.rec.Actor, a.Data, a.Texts)
+		inputs, err := t.Awaiting().Inputs(c.rec.Actor, a.Data, a.Texts)
 		return task.Unhold{Hold: task.HoldSignal, Signal: signal, Reason: a.Reason, Inputs: inputs}, err
 	})
 }
