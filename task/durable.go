@@ -61,8 +61,8 @@ type Park struct {
 	// Until is when a sleep or the pause before another try ends, and how long a signal may take; zero for
 	// ever.
 	Until time.Time `json:"until,omitzero"`
-	// Form is what the answer to an await must be, as [job.Signal] has it; none for any JSON. Alone is as in
-	// [job.Awaiting].
+	// Form is what the answer to an await must be, as a job declares parameters; none for any JSON. Alone says
+	// that the answer is the value of the form's only field.
 	Form  []param.Param `json:"form,omitzero"`
 	Alone bool          `json:"alone,omitzero"`
 	// Of are the children of a call.
