@@ -11,6 +11,7 @@ import (
 	"millrace/service/client"
 	"millrace/task"
 	"millrace/task/job"
+	"millrace/task/param"
 	"millrace/task/value"
 	"millrace/worker"
 )
@@ -178,11 +179,14 @@ func Sleep(ctx context.Context, name string, d time.Duration) error {
 	return ours(r.Sleep(ctx, name, d))
 }
 
-// Await waits for a signal (`millrace task signal`, [Run.Signal], a button on pages, which show the name), and
-// returns the data that came with it, the zero T if none did. Timeout is how long it waits, 0 for ever; then the
-// error wraps [ErrNoSignal]. It wraps [ErrInvalid] if the data are no T: the function may ask again by another
-// Await. It waits as [Sleep] does. A name is 1 to 64 letters, digits, '_' or '-'. An answer that names one wait, as
-// [Run.SignalTo] and buttons do, answers no wait of another name: number those of a loop.
+// Await waits for a signal (`millrace task approve`, [Run.Signal], a button on pages, which show the name), and
+// returns the data that came with it, the zero T if none did. Who answers must give a T, as parameters of a function
+// have it: a struct's fields, or any other T as the answer itself. A missing, unknown or wrong one is refused, and the
+// function waits on, unless T reads JSON by itself or its form has more than [task.MaxForm] bytes. Timeout is how long
+// it waits, 0 for ever; then the error wraps [ErrNoSignal]. It wraps [ErrInvalid] if the data are no T nevertheless:
+// the function may ask again by another Await. It waits as [Sleep] does. A name is 1 to 64 letters, digits, '_' or
+// '-'. An answer that names one wait, as [Run.SignalTo] and buttons do, answers no wait of another name: number those
+// of a loop.
 func Await[T any](ctx context.Context, name string, timeout time.Duration) (out T, err error) {
 	r, err := runningOf(ctx, "await "+name)
 	if err != nil {
@@ -191,7 +195,7 @@ func Await[T any](ctx context.Context, name string, timeout time.Duration) (out 
 	if err := value.ValidName("signal", name); err != nil {
 		return out, fmt.Errorf("millrace: await: %w", client.Wrong(err))
 	}
-	data, came, err := r.Await(ctx, name, timeout)
+	data, came, err := r.Await(ctx, name, timeout, func() ([]param.Param, bool) { return asked(reflect.TypeFor[T]()) })
 	switch {
 	case err != nil:
 		return out, ours(err)

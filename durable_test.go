@@ -119,17 +119,18 @@ func TestDurable(t *testing.T) {
 	t.Logf("%d runs", runs.Load())
 }
 
-// A signal that comes too early or again is refused as such, and one of another type leaves the choice to the function.
+// A signal that comes too early or again is refused as such, and one of another type as wrong: the function waits on.
+// What its type refuses beyond that leaves the choice to the function.
 func TestSignals(t *testing.T) {
 	begun, goOn := make(chan bool), make(chan bool)
-	pick := millrace.Func("pick", func(ctx context.Context, _ struct{}) (int, error) {
+	pick := millrace.Func("pick", func(ctx context.Context, _ struct{}) (int8, error) {
 		if millrace.Current(ctx).Attempt == 1 {
 			begun <- true
 			<-goOn
 		}
-		n, err := millrace.Await[int](ctx, "first", time.Hour)
+		n, err := millrace.Await[int8](ctx, "first", time.Hour)
 		if errors.Is(err, millrace.ErrInvalid) && !errors.Is(err, millrace.ErrChanged) {
-			n, err = millrace.Await[int](ctx, "second", time.Hour)
+			return millrace.Await[int8](ctx, "second", time.Hour)
 		}
 		return n, err
 	})
@@ -144,15 +145,21 @@ func TestSignals(t *testing.T) {
 	for _, is := range []struct {
 		name, not string
 		data      any
-	}{{"first", "second", "seven"}, {"second", "first", 7}} {
+	}{{"first", "second", 300}, {"second", "first", 7}} {
 		waits, found := context.WithCancel(t.Context())
 		_, _ = app.Client().Watch(waits, run.ID, func(t millrace.Task) {
 			if t.State.Terminal() || t.AwaitsSignal() && t.Waits().Step == is.name {
 				found()
 			}
 		})
-		if err := run.SignalTo(t.Context(), is.not, 1); !errors.Is(err, millrace.ErrNotHeld) {
+		if err := run.SignalTo(t.Context(), is.not, "as its form has it, or not"); !errors.Is(err, millrace.ErrNotHeld) {
 			t.Errorf("a signal for %s, while it waits for %s: %v", is.not, is.name, err)
+		}
+		if err := run.SignalTo(t.Context(), is.name, "seven"); !errors.Is(err, millrace.ErrInvalid) || !strings.Contains(err.Error(), `value is "seven", want a whole number`) {
+			t.Errorf("a wrong answer to %s: %v", is.name, err)
+		}
+		if now, err := run.Task(t.Context()); err != nil || !now.AwaitsSignal() || now.Waits().Step != is.name {
+			t.Errorf("after a wrong answer it is %s: %s, %v", now.State, now.Message, err)
 		}
 		if err := run.SignalTo(t.Context(), is.name, is.data); err != nil {
 			t.Fatal(err)

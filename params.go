@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"millrace/task"
 	"millrace/task/param"
 	"millrace/task/value"
 )
@@ -32,6 +33,8 @@ func fielded(t reflect.Type) bool {
 var (
 	jsonMarshaler = reflect.TypeFor[json.Marshaler]()
 	textMarshaler = reflect.TypeFor[encoding.TextMarshaler]()
+	jsonReader    = reflect.TypeFor[json.Unmarshaler]()
+	textReader    = reflect.TypeFor[encoding.TextUnmarshaler]()
 )
 
 // writesItself tells whether a type has a JSON form of its own.
@@ -123,6 +126,24 @@ func declared(t reflect.Type) (all []param.Param) {
 	return all
 }
 
+// asked is the form of an answer that becomes a value of a type, and whether that is its only question's value; none
+// for a type that may read any JSON, or whose form is no valid one, or too large.
+func asked(t reflect.Type) (form []param.Param, alone bool) {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if alone = t.Kind() != reflect.Struct || writesItself(t) || has(t, jsonReader) || has(t, textReader); alone {
+		form = []param.Param{declare(lone, "", t, false)}
+	} else {
+		form = declared(t)
+	}
+	size := len(value.Must(json.Marshal(form)))
+	if alone && form[0].Type == "" && form[0].Schema == nil || len(form) == 0 || size > task.MaxForm || (&param.Params{Declared: form}).Validate() != nil {
+		return nil, false
+	}
+	return form, alone
+}
+
 func declare(name, doc string, t reflect.Type, optional bool) param.Param {
 	p := param.Param{Name: name, Description: doc, Optional: optional}
 	schema := schemaOf(t, nil)
@@ -202,10 +223,12 @@ func schemaOf(t reflect.Type, above []reflect.Type) map[string]any {
 		return s
 	case t == reflect.TypeFor[json.Number]():
 		return of(param.Number)
-	case has(t, jsonMarshaler):
+	case has(t, jsonMarshaler) || has(t, jsonReader):
 		return nil
 	case has(t, textMarshaler):
 		return of(param.String)
+	case has(t, textReader):
+		return nil
 	}
 	switch t.Kind() {
 	case reflect.Bool:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -222,6 +223,51 @@ func BenchmarkTyped(b *testing.B) {
 		}
 		if _, err := encodeResult(in); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// readsOnly is read by its own rules, and written as other texts.
+type readsOnly string
+
+func (r *readsOnly) UnmarshalJSON(b []byte) error { *r = readsOnly(b); return nil }
+
+// readsText has its own form, which only its reader knows.
+type readsText struct{ Is int }
+
+func (r *readsText) UnmarshalText(b []byte) error { r.Is = len(b); return nil }
+
+// TestAsked makes forms of the types of answers: none where a type may read what a form would refuse.
+func TestAsked(t *testing.T) {
+	big := make([]reflect.StructField, 90)
+	for i := range big {
+		big[i] = reflect.StructField{Name: "F" + strconv.Itoa(i), Type: reflect.TypeFor[int](), Tag: reflect.StructTag(`doc:"` + strings.Repeat("x", 200) + `"`)}
+	}
+	for want, of := range map[string]reflect.Type{
+		`[{"name":"value","type":"boolean"}] true`:                                                              reflect.TypeFor[bool](),
+		`[{"name":"value","type":"integer"}] true`:                                                              reflect.TypeFor[*int](),
+		`[{"name":"value","type":"string"}] true`:                                                               reflect.TypeFor[string](),
+		`[{"name":"value","schema":{"items":{"type":"string"},"type":["array","null"]}}] true`:                  reflect.TypeFor[[]string](),
+		`[{"name":"value","schema":{"additionalProperties":{"type":"integer"},"type":["object","null"]}}] true`: reflect.TypeFor[map[string]int](),
+		`[{"name":"value","schema":{"format":"date-time","type":"string"}}] true`:                               reflect.TypeFor[time.Time](),
+		`[{"name":"owner","type":"string"}] false`:                                                              reflect.TypeFor[*base](),
+		`[{"name":"is"},{"name":"of","optional":true}] false`: reflect.TypeFor[struct {
+			Is readsOnly `json:"is"`
+			Of readsText `json:"of,omitzero"`
+		}](),
+	} {
+		form, alone := asked(of)
+		text, err := json.Marshal(form)
+		if got := string(text) + " " + strconv.FormatBool(alone); got != want || err != nil {
+			t.Errorf("%v is asked by %s, %v; want %s", of, got, err, want)
+		}
+	}
+	for _, of := range []reflect.Type{reflect.TypeFor[any](), reflect.TypeFor[json.RawMessage](), reflect.TypeFor[struct{}](), reflect.TypeFor[readsOnly](),
+		reflect.TypeFor[readsText](), reflect.TypeFor[struct {
+			A int `json:"a b"`
+		}](), reflect.StructOf(big)} {
+		if form, alone := asked(of); form != nil || alone {
+			t.Errorf("%v is asked by %+v", of, form)
 		}
 	}
 }

@@ -106,8 +106,8 @@ func (r *Run[Out]) Retry(ctx context.Context, reason string) error {
 // [ErrNotHeld] if the task does not wait for one now, [ErrUnknown], [ErrEnded] or [ErrInvalid].
 func (r *Run[Out]) Signal(ctx context.Context, data any) error { return r.SignalTo(ctx, "", data) }
 
-// SignalTo is [Run.Signal] for the signal of a name: if the task waits for another one, the error wraps
-// [ErrNotHeld]. So it is safe to give it again.
+// SignalTo is [Run.Signal] for the signal of a name, or of the step of this name that waits: if the task waits for
+// another one, the error wraps [ErrNotHeld]. So it is safe to give it again.
 func (r *Run[Out]) SignalTo(ctx context.Context, name string, data any) error {
 	raw, err := json.Marshal(data)
 	if err != nil {

@@ -26,6 +26,10 @@ const (
 	sampleTask  = task.ID("01JNA0TASK0000000000000000")
 )
 
+// answers is a form with every field set.
+var answers = []param.Param{{Name: "share", Title: "Share", Description: "of the machines", Type: param.Integer, Enum: []json.RawMessage{json.RawMessage(`10`)}, Min: new(value.Number("1")), Max: new(value.Number("50")),
+	Pattern: "1.*", Schema: json.RawMessage(`{"multipleOf":5}`), Default: json.RawMessage(`10`), Optional: true, Secret: true}}
+
 // full has a fact of each type with every field set.
 func full() map[Type]Fact {
 	exit, gpu := 3, "a100"
@@ -52,8 +56,7 @@ func full() map[Type]Fact {
 			Slots: 2,
 
 			Signal: &job.Signal{Name: "approval", Timeout: value.Duration(time.Hour), OnTimeout: job.SignalGoOn, Who: []string{"ann", "proxy:*@example.com"}, Remind: value.Duration(4 * time.Hour),
-				Form: []param.Param{{Name: "share", Title: "Share", Description: "of the machines", Type: param.Integer, Enum: []json.RawMessage{json.RawMessage(`10`)}, Min: new(value.Number("1")), Max: new(value.Number("50")),
-					Pattern: "1.*", Schema: json.RawMessage(`{"multipleOf":5}`), Default: json.RawMessage(`10`), Optional: true, Secret: true}}},
+				Form: answers},
 			OnDisconnect: job.DisconnectContinue,
 			OnRestart:    job.RestartAdopt,
 			Files:        &job.Files{Bundle: "images@9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", To: "src", Mode: job.FilesLink},
@@ -107,7 +110,7 @@ func full() map[Type]Fact {
 			{Name: "charge", Kind: task.StepDo, Result: json.RawMessage(`{"receipt":"r-7"}`), At: noon.Add(2 * time.Second), Took: value.Duration(1200 * time.Millisecond)},
 			{Name: "mail", Kind: task.StepDo, Error: "the post is closed", Tries: 3, At: noon.Add(3 * time.Second)}}},
 		AttemptParked: task.AttemptParked{Attempt: 2, Epoch: 53, First: 3, Steps: []task.Step{{Name: "ship", Kind: task.StepDo, Error: "no van", Tries: 1, Open: true}},
-			Park:  task.Park{Step: "thumbs", Kind: task.StepCall, Until: noon.Add(time.Hour), Of: []task.Need{{Task: "01JNA0CH11D000000000000000", Name: "0", When: job.WhenEnd}}},
+			Park:  task.Park{Step: "thumbs", Kind: task.StepCall, Form: answers, Alone: true, Until: noon.Add(time.Hour), Of: []task.Need{{Task: "01JNA0CH11D000000000000000", Name: "0", When: job.WhenEnd}}},
 			Usage: usage},
 		AttemptLate:         task.AttemptLate{Epoch: 40, Node: "w1", Said: json.RawMessage(`{"type":"attempt.finished","exit":0}`)},
 		TaskCancelRequested: task.CancelRequested{Reason: "wrong input", Deadline: noon.Add(10 * time.Second)},
@@ -198,7 +201,7 @@ func sampleFold(w task.Work, u *task.Usage, asked *placement.Asked) task.Task {
 		Children: &task.Children{AtSeq: 51, Names: []string{"w1"}, Spares: []string{"w4"}}, Exit: &exit, Result: json.RawMessage(`{"files":2}`), Usage: u,
 		Durable: &task.Durable{
 			Steps:  []task.Step{{Name: "charge", Kind: task.StepDo, Result: json.RawMessage(`{"receipt":"r-7"}`), At: noon, Took: value.Duration(time.Second)}},
-			Parked: &task.Parked{Park: task.Park{Step: "thumbs", Kind: task.StepCall, Until: noon, Of: []task.Need{{Task: "01JNA0CH11D000000000000000", Name: "0", When: job.WhenEnd}}}, Since: noon, Before: w.Needs},
+			Parked: &task.Parked{Park: task.Park{Step: "thumbs", Kind: task.StepCall, Form: answers, Alone: true, Until: noon, Of: []task.Need{{Task: "01JNA0CH11D000000000000000", Name: "0", When: job.WhenEnd}}}, Since: noon, Before: w.Needs},
 		},
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"millrace/task/job"
+	"millrace/task/param"
 	"millrace/task/value"
 )
 
@@ -60,6 +61,10 @@ type Park struct {
 	// Until is when a sleep or the pause before another try ends, and how long a signal may take; zero for
 	// ever.
 	Until time.Time `json:"until,omitzero"`
+	// Form is what the answer to an await must be, as a job declares parameters; none for any JSON. Alone says
+	// that the answer is the value of the form's only field.
+	Form  []param.Param `json:"form,omitzero"`
+	Alone bool          `json:"alone,omitzero"`
 	// Of are the children of a call.
 	Of []Need `json:"of,omitzero"`
 }
@@ -122,6 +127,7 @@ const (
 	MaxStepResult = 64 << 10  // bytes of one result in the log
 	MaxStepsSize  = 256 << 10 // bytes of all results in the log
 	MaxStepApart  = 64 << 20  // bytes of one that is stored apart
+	MaxForm       = 16 << 10  // bytes of the form of an answer
 	// stepsApart is how many bytes of results the log has before all others are stored apart. It leaves room
 	// for what cannot be: times, signals, and results of children.
 	stepsApart = MaxStepsSize / 2
@@ -245,7 +251,7 @@ func (t *Task) Waits() *Parked {
 // job. Nil if there is none.
 func (t *Task) Signal() *job.Signal {
 	if p := t.Waits(); p != nil && p.Kind == StepAwait {
-		s := &job.Signal{Name: p.Step, OnTimeout: job.SignalGoOn}
+		s := &job.Signal{Name: p.Step, OnTimeout: job.SignalGoOn, Form: p.Form}
 		if !p.Until.IsZero() {
 			s.Timeout = value.Duration(max(p.Until.Sub(value.Later(t.Since, t.Due)), 1))
 		}
@@ -255,6 +261,15 @@ func (t *Task) Signal() *job.Signal {
 		return nil
 	}
 	return t.Spec.Signal
+}
+
+// Awaiting is [Task.Signal], with how answers to it are written.
+func (t *Task) Awaiting() job.Awaiting {
+	q := job.Awaiting{Signal: t.Signal()}
+	if p := t.Waits(); p != nil && p.Kind == StepAwait {
+		q.Function, q.Alone = true, p.Alone
+	}
+	return q
 }
 
 // stepped adds steps. Lost nodes before them are forgotten: the task has got further since, so it is not what

@@ -95,9 +95,10 @@ func (w *Work) FirstHolds() []string {
 // Offers tells whether the birth is also the first offer.
 func (e *Submitted) Offers() bool { return e.Due.IsZero() && len(e.Holds) == 0 && !e.Spec.Parental() }
 
-// heldBy refuses what is meant for a hold that the task does not have, or for another signal than the one
-// for which it waits now: whoever answers twice must not answer the next question of a function.
-func (t *Task) heldBy(hold, signal string) error {
+// HeldBy refuses what is meant for a hold that the task does not have, or for another signal than the one
+// for which it waits now, "" for any: whoever answers twice must not answer the next question of a function. The
+// error wraps [ErrEnded] or [ErrNotHeld].
+func (t *Task) HeldBy(hold, signal string) error {
 	switch is := t.Signal().Called(); {
 	case t.State.Terminal():
 		return fmt.Errorf("%w: it is %s", ErrEnded, t.State)
@@ -109,8 +110,22 @@ func (t *Task) heldBy(hold, signal string) error {
 	return nil
 }
 
+// Meant are those of several tasks whose signal a name means: that of the signal, or of the step that waits for it;
+// if both fit, of the step. "" means all.
+func Meant(all []Task, name string) (meant []Task) {
+	for i := range all {
+		if name == "" || all[i].Signal().Called() == name || all[i].Step == name {
+			meant = append(meant, all[i])
+		}
+	}
+	if i := slices.IndexFunc(meant, func(t Task) bool { return name != "" && t.Step == name }); i >= 0 {
+		return meant[i : i+1]
+	}
+	return meant
+}
+
 func unhold(t *Task, c Unhold) (Event, error) {
-	if err := t.heldBy(c.Hold, c.Signal); err != nil {
+	if err := t.HeldBy(c.Hold, c.Signal); err != nil {
 		return nil, err
 	}
 	if c.Hold == HoldLimit {
@@ -138,7 +153,7 @@ func skip(t *Task, c Skip) (Event, error) {
 
 // reject ends the task as a signal that does not come in time does.
 func reject(t *Task, c Reject) (Event, error) {
-	if err := t.heldBy(HoldSignal, c.Signal); err != nil {
+	if err := t.HeldBy(HoldSignal, c.Signal); err != nil {
 		return nil, err
 	}
 	if err := t.Signal().May(c.By); err != nil {

@@ -11,6 +11,7 @@ import (
 	"millrace/task"
 	"millrace/task/duties"
 	"millrace/task/job"
+	"millrace/task/param"
 	"millrace/task/value"
 )
 
@@ -37,7 +38,7 @@ func TestSignal(t *testing.T) {
 			t.Errorf("it owes %+v", d)
 		}
 	}
-	inputs, err := spec.Signal.Inputs("ann", json.RawMessage(`{"ok":true}`), nil)
+	inputs, err := now.Awaiting().Inputs("ann", json.RawMessage(`{"ok":true}`), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,6 +82,47 @@ func TestMeantSignal(t *testing.T) {
 				t.Errorf("%s: %T gives %+v, %v", name, do, e, err)
 			}
 		}
+	}
+}
+
+// Of several that wait, a name means the step of that name, else those that wait for a signal of that name.
+func TestMeant(t *testing.T) {
+	waits := func(step, signal string) task.Task {
+		return task.Task{Work: task.Work{Step: step, Spec: &job.Spec{Signal: &job.Signal{Name: signal}}}}
+	}
+	asks := waits("asks", "")
+	asks.Durable = &task.Durable{Parked: &task.Parked{Park: task.Park{Step: "price", Kind: task.StepAwait}}}
+	all := []task.Task{waits("a", "boss"), waits("b", "boss"), waits("c", "a"), asks, waits("sign/0", "")}
+	for name, want := range map[string]string{"": "a b c asks sign/0", "a": "a", "boss": "a b", "price": "asks", "asks": "asks", job.DefaultSignal: "sign/0", "sign/0": "sign/0", "none": ""} {
+		var steps []string
+		for _, k := range task.Meant(all, name) {
+			steps = append(steps, k.Step)
+		}
+		if got := strings.Join(steps, " "); got != want {
+			t.Errorf("%q means %q, want %q", name, got, want)
+		}
+	}
+}
+
+// A function says what answers it takes, and one of an older version, or a wrong fact, does not.
+func TestAskedOfAFunction(t *testing.T) {
+	form := []param.Param{{Name: "value", Type: param.Integer}}
+	for of, p := range map[string]task.Park{
+		"":                       {},
+		"want a whole number":    {Form: form, Alone: true},
+		"are no JSON object":     {Form: form},
+		"no form, and one value": {Alone: true},
+	} {
+		p.Step, p.Kind = "price", task.StepAwait
+		is := logtest.Given(logtest.After(logtest.Running, parked(p))...)
+		_, err := is.Awaiting().Inputs("ann", json.RawMessage(`"seven"`), nil)
+		if want := strings.HasPrefix(of, "want") || strings.HasPrefix(of, "are"); want != (err != nil) || want && !strings.Contains(err.Error(), of) {
+			t.Errorf("%q: %v", of, err)
+		}
+		if _, err := is.Awaiting().Inputs("ann", nil, nil); err != nil {
+			t.Errorf("%q, of no answer: %v", of, err)
+		}
+		_, _ = is.Awaiting().Inputs("ann", nil, map[string]string{"value": "7"}) // does not panic
 	}
 }
 

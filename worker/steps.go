@@ -14,6 +14,7 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/job"
+	"millrace/task/param"
 	"millrace/task/value"
 )
 
@@ -246,14 +247,17 @@ func (f *Function) Sleep(ctx context.Context, name string, d time.Duration) erro
 }
 
 // Await waits for a signal for at most timeout, 0 for ever. It returns the data that came with it, nil for
-// none, and false if it did not come in time.
-func (f *Function) Await(ctx context.Context, name string, timeout time.Duration) (data json.RawMessage, came bool, err error) {
+// none, and false if it did not come in time. Form returns that of its answers, as [task.Park] has it; nil for none.
+func (f *Function) Await(ctx context.Context, name string, timeout time.Duration, form func() ([]param.Param, bool)) (data json.RawMessage, came bool, err error) {
 	known, err := f.begin(ctx, task.StepAwait, name)
 	switch {
 	case err != nil:
 		return nil, false, err
 	case known == nil:
 		p := task.Park{Step: name, Kind: task.StepAwait}
+		if form != nil {
+			p.Form, p.Alone = form()
+		}
 		if timeout > 0 {
 			p.Until = f.Of.Now().Add(timeout)
 		}

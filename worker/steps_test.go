@@ -29,7 +29,7 @@ func come(ctx context.Context, f *worker.Function, to string) (string, error) {
 	case "sleep":
 		return "", f.Sleep(ctx, name, 1)
 	case "await":
-		data, came, err := f.Await(ctx, name, 0)
+		data, came, err := f.Await(ctx, name, 0, nil)
 		return fmt.Sprintf("%s %t", data, came), err
 	case "call":
 		ended, err := f.Call(ctx, name, 2, func(i int, key string) (task.ID, error) {

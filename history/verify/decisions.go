@@ -143,7 +143,7 @@ func (s *story) decided(v *Verifier, k *task.Task, r *events.Record) {
 		case r.Fact.By != nil || r.Fact.Actor == scheduler: // else a person has given it
 			s.unruled(v, r)
 		case !v.book.Hides(e.Inputs):
-			if wrong := k.Signal().Forged(r.Fact.Actor, e.Inputs); wrong != nil {
+			if wrong := k.Awaiting().Forged(r.Fact.Actor, e.Inputs); wrong != nil {
 				v.book.Checked[Decisions]++
 				s.found(v, Decisions, []uint64{k.Head, r.Seq}, "%s opens an approval, and %v", r.Fact.Type, wrong)
 			}

@@ -68,11 +68,10 @@ func (c *client) signal(id task.ID) {
 		if err != nil {
 			return err
 		}
-		signal := t.Signal()
-		if signal == nil {
+		if t.Signal() == nil {
 			return nil
 		}
-		inputs, err := signal.Inputs(c.name, data, nil)
+		inputs, err := t.Awaiting().Inputs(c.name, data, nil)
 		if err != nil {
 			panic(err) // the simulation wrote it
 		}

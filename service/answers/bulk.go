@@ -74,8 +74,8 @@ type signalManyRequest struct {
 
 // answered is what a signal has beside the tasks that get it.
 type answered struct {
-	// Name is that of the signal that is meant; a task that waits for another one is refused. Default: the one that
-	// each waits for.
+	// Name is that of the signal that is meant, or of the step; a task that waits for another one is refused. Default:
+	// the one that each waits for.
 	Name string `json:"name,omitempty"`
 	// Data comes with the signal; every task gets it.
 	Data json.RawMessage `json:"data,omitempty"`

@@ -80,8 +80,9 @@ func (s *Service) release(ctx context.Context, r idRequest) (task.Task, error) {
 // rejectRequest is an idRequest about a signal.
 type rejectRequest struct {
 	idRequest
-	// Name is that of the signal that is meant; another one is left alone. Default: the one that the task waits for.
-	Name string `json:"name,omitempty" flag:"name" usage:"the approval of this {name}, and no other that they wait for"`
+	// Name is that of the signal that is meant, or of the step that waits for it; another one is left alone. Default: the
+	// one that the task waits for.
+	Name string `json:"name,omitempty" flag:"name" usage:"the approval of this {name}, or of this step, and no other"`
 }
 
 // signalRequest is a rejectRequest with the signal's data.
@@ -434,16 +435,14 @@ func (d *Desk) Owns(ctx context.Context, caller string, verb rights.Verb, body [
 }
 
 func (s *Service) owns(ctx context.Context, verb rights.Verb, body []byte) error {
-	var about struct {
-		ID string `json:"id"`
-	}
+	var about struct{ ID, Name string }
 	_ = json.Unmarshal(body, &about) // whatever else is wrong with it is said by who answers
 	id, err := task.ParseID(about.ID)
 	if err != nil {
 		return badRequest{err}
 	}
 	if verb.Access() == rights.Answering {
-		asked, err := s.Client.Asked(ctx, id)
+		asked, err := s.Client.Asked(ctx, id, about.Name)
 		if err == nil && !asked {
 			err = fmt.Errorf("%w: task %s asks others for its approval", ErrRole, id)
 		}

@@ -231,10 +231,10 @@ func (c *Client) Submitted(ctx context.Context, id task.ID) (bool, error) {
 	return err == nil && len(records) > 0 && records[0].Fact.Actor == c.rec.Actor, err
 }
 
-// Asked tells whether the client's actor is asked by name for the approval for which a task waits, or one of its
-// children.
-func (c *Client) Asked(ctx context.Context, id task.ID) (bool, error) {
-	t, err := c.awaiting(ctx, id)
+// Asked tells whether the client's actor is asked by name for the approval of a name for which a task waits, or one of
+// its children; "" as in [Approval].
+func (c *Client) Asked(ctx context.Context, id task.ID, name string) (bool, error) {
+	t, err := c.awaiting(ctx, id, name)
 	return err == nil && t.Signal().Names(c.rec.Actor), err
 }
 
@@ -262,8 +262,8 @@ func (c *Client) Signal(ctx context.Context, id task.ID, data json.RawMessage, r
 
 // Approval is what comes with a signal.
 type Approval struct {
-	// Name is that of the signal that is meant: if the task waits for another one, the error wraps
-	// [task.ErrNotHeld]. Default: the one that it waits for.
+	// Name is that of the signal that is meant, or of the step that waits for it: if the task, or each of its steps,
+	// waits for another one, the error wraps [task.ErrNotHeld]. Default: the one that it waits for.
 	Name string
 	// Data are JSON for the program, or the answers to the form of the signal. Texts are answers as a person types
 	// them, which win.
@@ -276,9 +276,9 @@ type Approval struct {
 // Approve is [Client.Signal] with answers. If the task names who may give its signal, a server gives it, for that
 // knows the caller. The error wraps [job.ErrNotAsked] if others may give it.
 func (c *Client) Approve(ctx context.Context, id task.ID, a Approval) (task.Task, error) {
-	return c.decideOn(ctx, id, "signal", rights.TaskSignal, a, func(t *task.Task) (task.Command, error) {
-		inputs, err := t.Signal().Inputs(c.rec.Actor, a.Data, a.Texts)
-		return task.Unhold{Hold: task.HoldSignal, Signal: cmp.Or(a.Name, t.Signal().Called()), Reason: a.Reason, Inputs: inputs}, err
+	return c.decideOn(ctx, id, "signal", rights.TaskSignal, a, func(t *task.Task, signal string) (task.Command, error) {
+		inputs, err := t.Awaiting().Inputs(c.rec.Actor, a.Data, a.Texts)
+		return task.Unhold{Hold: task.HoldSignal, Signal: signal, Reason: a.Reason, Inputs: inputs}, err
 	})
 }
 
@@ -294,16 +294,19 @@ func (c *Client) Refuse(ctx context.Context, id task.ID, a Approval) (task.Task,
 	if a.Reason != "" {
 		detail += ": " + a.Reason
 	}
-	return c.decideOn(ctx, id, "reject", rights.TaskReject, a, func(t *task.Task) (task.Command, error) {
-		return task.Reject{By: c.rec.Actor, Detail: detail, Signal: cmp.Or(a.Name, t.Signal().Called())}, nil
+	return c.decideOn(ctx, id, "reject", rights.TaskReject, a, func(_ *task.Task, signal string) (task.Command, error) {
+		return task.Reject{By: c.rec.Actor, Detail: detail, Signal: signal}, nil
 	})
 }
 
 // decideOn decides on the signal for which a task waits, or one of its children.
-func (c *Client) decideOn(ctx context.Context, id task.ID, what string, verb rights.Verb, a Approval, command func(*task.Task) (task.Command, error)) (task.Task, error) {
-	t, err := c.awaiting(ctx, id)
+func (c *Client) decideOn(ctx context.Context, id task.ID, what string, verb rights.Verb, a Approval, command func(t *task.Task, signal string) (task.Command, error)) (task.Task, error) {
+	t, err := c.awaiting(ctx, id, a.Name)
 	if err != nil {
 		return t, err
+	}
+	if a.Name != "" && a.Name == t.Step && slices.Contains(t.Holds, task.HoldSignal) {
+		a.Name = t.Signal().Called()
 	}
 	if c.role != "" || !c.knows && t.Signal().Asked() != "" && slices.Contains(t.Holds, task.HoldSignal) {
 		var answer task.Task
@@ -316,14 +319,18 @@ func (c *Client) decideOn(ctx context.Context, id task.ID, what string, verb rig
 		}{t.ID, a.Name, a.Data, a.Texts, a.Reason}, &answer)
 		return answer, err
 	}
-	do, err := command(&t)
-	if err != nil && !errors.Is(err, job.ErrNotAsked) {
-		err = Wrong(err)
+	signal := cmp.Or(a.Name, t.Signal().Called())
+	do, wrong := command(&t, signal)
+	if do, err = c.bound(&t, do); err == nil { // an answer to another question is late rather than wrong
+		err = t.HeldBy(task.HoldSignal, signal)
 	}
-	if err == nil {
-		do, err = c.bound(&t, do)
-	}
-	if err == nil {
+	switch {
+	case err != nil:
+	case errors.Is(wrong, job.ErrNotAsked):
+		err = wrong
+	case wrong != nil:
+		err = Wrong(wrong)
+	default:
 		t, _, err = c.rec.Do(ctx, t, do)
 	}
 	if err != nil {
@@ -332,33 +339,43 @@ func (c *Client) decideOn(ctx context.Context, id task.ID, what string, verb rig
 	return t, c.rec.Settle(ctx, &t)
 }
 
-// awaiting is a task, or the child of it that waits for a signal.
-func (c *Client) awaiting(ctx context.Context, id task.ID) (task.Task, error) {
+// awaiting is a task, or the child of it that waits for the signal of a name.
+func (c *Client) awaiting(ctx context.Context, id task.ID, name string) (task.Task, error) {
 	t, err := c.load(ctx, id)
 	if err == nil && c.role == "" && t.Children != nil && !slices.Contains(t.Holds, task.HoldSignal) {
-		t, err = c.waiting(ctx, t)
+		t, err = c.waiting(ctx, t, name)
 	}
 	return t, err
 }
 
-// waiting returns the child of a parent that waits for a signal, or the parent itself if none does.
-func (c *Client) waiting(ctx context.Context, parent task.Task) (task.Task, error) {
+// waiting returns the child of a parent that waits for the signal of a name, or the parent itself if none does.
+func (c *Client) waiting(ctx context.Context, parent task.Task, name string) (task.Task, error) {
 	children, err := view.Children(ctx, c.View(), &parent)
 	if err != nil {
 		return parent, err
 	}
 	children = slices.DeleteFunc(children, func(k task.Task) bool { return !k.AwaitsSignal() })
-	switch len(children) {
-	case 0:
+	switch meant := task.Meant(children, name); {
+	case len(children) == 0:
 		return parent, nil
-	case 1:
+	case len(children) == 1: // whether it is meant is decided by what the log has
 		return c.rec.Load(ctx, children[0].ID)
+	case len(meant) == 1:
+		return c.rec.Load(ctx, meant[0].ID)
+	case len(meant) == 0:
+		return parent, fmt.Errorf("%w: signal %q of task %s; these steps wait: %s", task.ErrNotHeld, name, parent.ID, stepsOf(children))
+	default:
+		return parent, Wrongf("several steps of task %s wait for a signal: name the one that is meant, of %s", parent.ID, stepsOf(meant))
 	}
+}
+
+// stepsOf lists the steps that tasks are.
+func stepsOf(tasks []task.Task) string {
 	var names []string
-	for i := range children {
-		names = append(names, children[i].Step+" ("+string(children[i].ID)+")")
+	for i := range tasks {
+		names = append(names, tasks[i].Step+" ("+string(tasks[i].ID)+")")
 	}
-	return parent, Wrongf("several steps of task %s wait for a signal: name the one that is meant, of %s", parent.ID, strings.Join(names, ", "))
+	return strings.Join(names, ", ")
 }
 
 // Change decides a command on a task as the log has it, and makes durable what follows. The verb says

@@ -226,3 +226,41 @@ func TestApprovedAndRejected(t *testing.T) {
 		t.Errorf("a task that waits for no approval: %v", err)
 	}
 }
+
+// Of several steps of a run that wait, a name finds the one that is meant. Given again, it answers no other one.
+func TestApprovedByName(t *testing.T) {
+	c := open(t)
+	ctx := t.Context()
+	sign := func(name, signal string, who ...string) job.Step {
+		return job.Step{Name: name, Spec: job.Spec{Handler: "noop", Signal: &job.Signal{Name: signal, Who: who}}}
+	}
+	run := submit(t, c, birth.Submission{Spec: &job.Spec{Steps: []job.Step{sign("a", "boss"), sign("b", "boss"), sign("c", ""), sign("d", "", "test"), sign("e", "", "ann")}}}).ID
+	approve := func(name, step string, want error, says string) {
+		t.Helper()
+		is, err := c.Approve(ctx, run, client.Approval{Name: name})
+		if !errors.Is(err, want) || err == nil && is.Step != step || err != nil && !strings.Contains(err.Error(), says) {
+			t.Errorf("approved as %q: step %q, %v; want %q, %v, %s", name, is.Step, err, step, want, says)
+		}
+	}
+	approve("", "", client.ErrInvalid, "name the one that is meant, of a (")
+	approve("boss", "", client.ErrInvalid, "of a (")
+	approve("none", "", task.ErrNotHeld, `signal "none"`)
+	approve("b", "b", nil, "")
+	approve("b", "", task.ErrNotHeld, "these steps wait: a (")
+	approve("boss", "a", nil, "")
+	for name, want := range map[string]bool{"d": true, "e": false, "c": false} {
+		if is, err := c.Asked(ctx, run, name); err != nil || is != want {
+			t.Errorf("%s asks test by name: %v, %v", name, is, err)
+		}
+	}
+	if is, err := c.Refuse(ctx, run, client.Approval{Name: "c"}); err != nil || is.Step != "c" || is.Reason != "rejected" {
+		t.Errorf("rejected is step %q, %s: %v", is.Step, is.Reason, err)
+	}
+	one := submit(t, c, birth.Submission{Spec: &job.Spec{Steps: []job.Step{sign("a", "boss")}}}).ID
+	if _, err := c.Approve(ctx, one, client.Approval{Name: "b"}); !errors.Is(err, task.ErrNotHeld) || !strings.Contains(err.Error(), `it waits for "boss"`) {
+		t.Errorf("the only step that waits, by another name: %v", err)
+	}
+	if is, err := c.Approve(ctx, one, client.Approval{Name: "a"}); err != nil || is.Step != "a" {
+		t.Errorf("the only step that waits, by its name: %q, %v", is.Step, err)
+	}
+}

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -133,39 +134,57 @@ type told struct {
 	Data json.RawMessage `json:"data,omitempty"`
 }
 
+// Awaiting is a signal for which a task waits; its Signal is nil if that has neither name, form nor who.
+type Awaiting struct {
+	*Signal
+	// Function says that a function waits: no answer at all is one, too. Alone says that an answer is the value of the
+	// form's only field, and no object.
+	Function, Alone bool
+}
+
 // Inputs is what the task is told about the signal: one member by the signal's name, with its sender and
 // the data that came with it. Data are JSON, or nil, and texts answers as a person types them, which win. With
 // a form the data are the answers, those that were left out at their defaults; without one texts make an object
 // of it. The error wraps [ErrNotAsked] if the sender may not give the signal; else it says which answers are
 // wrong or missing, and which are valid.
-func (s *Signal) Inputs(by string, data json.RawMessage, texts map[string]string) (json.RawMessage, error) {
-	err := s.May(by)
+func (a Awaiting) Inputs(by string, data json.RawMessage, texts map[string]string) (json.RawMessage, error) {
+	err := a.May(by)
 	if err == nil {
-		data, err = s.answers(data, texts)
+		data, err = a.answers(data, texts)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return value.JSON(map[string]any{s.Called(): told{by, data}})
+	return value.JSON(map[string]any{a.Called(): told{by, data}})
 }
 
 // answers completes what comes with a signal.
-func (s *Signal) answers(data json.RawMessage, texts map[string]string) (json.RawMessage, error) {
+func (a Awaiting) answers(data json.RawMessage, texts map[string]string) (json.RawMessage, error) {
 	if len(data) > MaxInputs {
 		return nil, fmt.Errorf("what comes with a signal has %d bytes, want at most %d", len(data), MaxInputs)
 	}
 	if len(data) > 0 && !json.Valid(data) {
 		return nil, errors.New("what comes with a signal is not valid JSON")
 	}
-	var form param.Params
-	if s != nil {
-		form.Declared = s.Form
+	if a.Signal == nil {
+		a.Signal = &Signal{}
 	}
+	form := param.Params{Declared: a.Form}
 	if form.IsZero() && len(texts) == 0 {
 		return data, nil
 	}
+	if a.Function && string(bytes.TrimSpace(data)) == "null" {
+		data = nil
+	}
+	if a.Function && len(data) == 0 && len(texts) == 0 {
+		return nil, nil
+	}
+	alone := a.Alone && len(a.Form) == 1
 	var given map[string]json.RawMessage
-	if len(data) > 0 {
+	switch {
+	case alone && len(data) > 0:
+		given = map[string]json.RawMessage{a.Form[0].Name: data}
+	case len(data) > 0:
 		var err error
 		if given, err = value.Members(data); err != nil {
 			return nil, fmt.Errorf("the answers are no JSON object: %w", err)
@@ -173,28 +192,31 @@ func (s *Signal) answers(data json.RawMessage, texts map[string]string) (json.Ra
 	}
 	set, wrong := form.Read(given, texts)
 	if err := value.JoinFaults(append(wrong, form.Missing(set)...)...); err != nil {
-		return nil, fmt.Errorf("approval %q: %w", s.Called(), err)
+		return nil, fmt.Errorf("approval %q: %w", a.Called(), err)
 	}
 	all := form.Values()
 	if all == nil {
 		all = map[string]json.RawMessage{}
 	}
 	maps.Copy(all, set)
+	if alone {
+		return all[a.Form[0].Name], nil
+	}
 	return value.JSON(all)
 }
 
 // Forged says what is wrong with what a task was told of the signal, by the fact of an actor: it may not give the
 // signal, or the answers are none of its form. It is nil for a signal that has neither.
-func (s *Signal) Forged(actor string, inputs json.RawMessage) error {
-	if s == nil || len(s.Form) == 0 && len(s.Who) == 0 {
+func (a Awaiting) Forged(actor string, inputs json.RawMessage) error {
+	if a.Signal == nil || len(a.Form) == 0 && len(a.Who) == 0 {
 		return nil
 	}
 	var all map[string]told
 	_ = json.Unmarshal(inputs, &all) // what is no object has no such member
-	is := all[s.Called()]
+	is := all[a.Called()]
 	if is.By != actor {
 		return fmt.Errorf("it is not told that %s has given it", actor)
 	}
-	_, err := s.Inputs(actor, is.Data, nil)
+	_, err := a.Inputs(actor, is.Data, nil)
 	return err
 }

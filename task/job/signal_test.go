@@ -18,6 +18,12 @@ var asked = &Signal{Name: "go", Who: []string{"ann", "proxy:*@example.com"}, For
 	{Name: "note", Optional: true},
 }}
 
+// Those for which functions wait: of an answer with fields, and of one that is a value.
+var (
+	fields = Awaiting{Signal: &Signal{Name: "go", Form: []param.Param{{Name: "ok", Type: param.Boolean}, {Name: "note", Type: param.String, Optional: true}}}, Function: true}
+	count  = Awaiting{Signal: &Signal{Name: "go", Form: []param.Param{{Name: "value", Type: param.Integer}}}, Function: true, Alone: true}
+)
+
 func TestSignalValidate(t *testing.T) {
 	for want, s := range map[string]*Signal{
 		"":                  {Name: "approval", Timeout: value.Duration(time.Hour), OnTimeout: SignalExpire, Form: asked.Form, Who: asked.Who, Remind: value.Duration(time.Hour)},
@@ -42,25 +48,44 @@ func TestSignalValidate(t *testing.T) {
 // TestSignalAnswers holds what people answer against the forms of signals.
 func TestSignalAnswers(t *testing.T) {
 	for _, c := range []struct {
-		of         *Signal
+		of         Awaiting
 		by, data   string
 		texts      map[string]string
 		want, told string
 	}{
-		{of: nil, by: "bob", told: `{"signal":{"by":"bob"}}`},
-		{of: nil, by: "bob", data: `7`, told: `{"signal":{"by":"bob","data":7}}`},
-		{of: nil, by: "bob", data: `{`, want: "not valid JSON"},
-		{of: nil, by: "bob", data: `"` + strings.Repeat("x", MaxInputs) + `"`, want: "bytes"},
-		{of: nil, by: "bob", texts: map[string]string{"n": "1"}, told: `{"signal":{"by":"bob","data":{"n":1}}}`},
-		{of: nil, by: "bob", data: `7`, texts: map[string]string{"n": "1"}, want: "no JSON object"},
-		{of: asked, by: "bob", texts: map[string]string{"when": "now"}, want: "ann or proxy:*@example.com may give or refuse it, and not bob"},
-		{of: asked, by: "ann", texts: map[string]string{"when": "now"}, told: `{"go":{"by":"ann","data":{"share":10,"when":"now"}}}`},
-		{of: asked, by: "proxy:eve@example.com", data: `{"when":"now","share":2e1}`, texts: map[string]string{"when": "tonight"}, told: `{"go":{"by":"proxy:eve@example.com","data":{"share":20,"when":"tonight"}}}`},
-		{of: asked, by: "ann", want: "parameter when is missing: want now or tonight"},
-		{of: asked, by: "ann", texts: map[string]string{"when": "later", "share": "much"}, want: "share is \"much\", want a whole number"},
-		{of: asked, by: "ann", data: `{"when":"now","who":"me"}`, want: "who"},
-		{of: asked, by: "ann", data: `{"when":"now","when":"tonight"}`, want: "twice"},
-		{of: &Signal{Who: []string{"ann", EveryOperator}}, by: "bob", told: `{"signal":{"by":"bob"}}`},
+		{by: "bob", told: `{"signal":{"by":"bob"}}`},
+		{by: "bob", data: `7`, told: `{"signal":{"by":"bob","data":7}}`},
+		{by: "bob", data: `{`, want: "not valid JSON"},
+		{by: "bob", data: `"` + strings.Repeat("x", MaxInputs) + `"`, want: "bytes"},
+		{by: "bob", texts: map[string]string{"n": "1"}, told: `{"signal":{"by":"bob","data":{"n":1}}}`},
+		{by: "bob", data: `7`, texts: map[string]string{"n": "1"}, want: "no JSON object"},
+		{of: Awaiting{Signal: asked}, by: "bob", texts: map[string]string{"when": "now"}, want: "ann or proxy:*@example.com may give or refuse it, and not bob"},
+		{of: Awaiting{Signal: asked}, by: "ann", texts: map[string]string{"when": "now"}, told: `{"go":{"by":"ann","data":{"share":10,"when":"now"}}}`},
+		{of: Awaiting{Signal: asked}, by: "proxy:eve@example.com", data: `{"when":"now","share":2e1}`, texts: map[string]string{"when": "tonight"}, told: `{"go":{"by":"proxy:eve@example.com","data":{"share":20,"when":"tonight"}}}`},
+		{of: Awaiting{Signal: asked}, by: "ann", want: "parameter when is missing: want now or tonight"},
+		{of: Awaiting{Signal: asked}, by: "ann", texts: map[string]string{"when": "later", "share": "much"}, want: "share is \"much\", want a whole number"},
+		{of: Awaiting{Signal: asked}, by: "ann", data: `{"when":"now","who":"me"}`, want: "who"},
+		{of: Awaiting{Signal: asked}, by: "ann", data: `{"when":"now","when":"tonight"}`, want: "twice"},
+		{of: fields, by: "bob", data: `{"ok":true}`, told: `{"go":{"by":"bob","data":{"ok":true}}}`},
+		{of: fields, by: "bob", texts: map[string]string{"ok": "true", "note": "7"}, told: `{"go":{"by":"bob","data":{"note":"7","ok":true}}}`},
+		{of: fields, by: "bob", told: `{"go":{"by":"bob"}}`},
+		{of: fields, by: "bob", data: ` null`, told: `{"go":{"by":"bob"}}`},
+		{of: fields, by: "bob", data: `null`, texts: map[string]string{"note": "a"}, want: "ok is missing"},
+		{of: fields, by: "bob", data: `{}`, want: "parameter ok is missing: want true or false"},
+		{of: fields, by: "bob", data: `{"ok":"yes"}`, want: `parameter ok is "yes", want true or false`},
+		{of: fields, by: "bob", data: `{"ok":true,"why":"so"}`, want: `parameter "why" is not one`},
+		{of: fields, by: "bob", data: `true`, want: "no JSON object"},
+		{of: count, by: "bob", data: `7.0`, told: `{"go":{"by":"bob","data":7}}`},
+		{of: count, by: "bob", texts: map[string]string{"value": "7"}, told: `{"go":{"by":"bob","data":7}}`},
+		{of: count, by: "bob", data: `7`, texts: map[string]string{"value": "8"}, told: `{"go":{"by":"bob","data":8}}`},
+		{of: count, by: "bob", data: `null`, texts: map[string]string{"value": "8"}, told: `{"go":{"by":"bob","data":8}}`},
+		{of: count, by: "bob", told: `{"go":{"by":"bob"}}`},
+		{of: count, by: "bob", data: `null`, told: `{"go":{"by":"bob"}}`},
+		{of: count, by: "bob", data: `"seven"`, want: `approval "go": parameter value is "seven", want a whole number`},
+		{of: count, by: "bob", data: `{"value":7}`, want: "want a whole number"},
+		{of: count, by: "bob", texts: map[string]string{"count": "7"}, want: `"count" is not one`},
+		{of: Awaiting{Signal: asked}, by: "ann", data: `null`, want: "no JSON object"},
+		{of: Awaiting{Signal: &Signal{Who: []string{"ann", EveryOperator}}}, by: "bob", told: `{"signal":{"by":"bob"}}`},
 	} {
 		inputs, err := c.of.Inputs(c.by, json.RawMessage(c.data), c.texts)
 		switch {
@@ -88,11 +113,11 @@ func TestForgedAnswers(t *testing.T) {
 		`{"go":{"by":"ann","data":{"when":"later"}}}`: "ann",
 		`{"go":{"by":"ann"}}`:                         "ann",
 	} {
-		if asked.Forged(actor, json.RawMessage(inputs)) == nil {
+		if (Awaiting{Signal: asked}).Forged(actor, json.RawMessage(inputs)) == nil {
 			t.Errorf("%s by %s counts", inputs, actor)
 		}
 	}
-	if err := (&Signal{Name: "go"}).Forged("worker", nil); err != nil {
+	if err := (Awaiting{Signal: &Signal{Name: "go"}}).Forged("worker", nil); err != nil {
 		t.Errorf("a signal that asks nobody and nothing: %v", err)
 	}
 }

@@ -525,7 +525,7 @@ func (s *session) comes(m ipc.Message) (*ipc.Outcome, error) {
 	case task.StepAwait:
 		if err = value.ValidName("signal", to.Name); err == nil {
 			var came bool
-			if is.Value, came, err = f.Await(s.ctx, to.Name, time.Duration(to.Timeout)); !came {
+			if is.Value, came, err = f.Await(s.ctx, to.Name, time.Duration(to.Timeout), nil); !came {
 				is.Failed = "the signal did not come in time"
 			}
 		}
