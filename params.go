@@ -137,8 +137,9 @@ func asked(t reflect.Type) (form []param.Param, alone bool) {
 	} else {
 		form = declared(t)
 	}
-	size := len(value.Must(json.Marshal(form)))
-	if alone && form[0].Type == "" && form[0].Schema == nil || len(form) == 0 || size > task.MaxForm || (&param.Params{Declared: form}).Validate() != nil {
+	anything := alone && form[0].Type == "" && form[0].Schema == nil
+	large := len(value.Must(json.Marshal(form))) > task.MaxForm
+	if anything || large || (&param.Params{Declared: form}).Validate() != nil {
 		return nil, false
 	}
 	return form, alone
