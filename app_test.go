@@ -263,8 +263,8 @@ func TestFaults(t *testing.T) {
 			t.Errorf("submit to no App: %v", err)
 		}
 	}
-	if _, err := twice.Submit(t.Context(), app, 1, millrace.Cron("61 * * * *", "")); !errors.Is(err, millrace.ErrInvalid) || !strings.Contains(err.Error(), "ticks") {
-		t.Errorf("one submission with ticks: %v", err)
+	if _, err := twice.Submit(t.Context(), app, 1, millrace.Cron("61 * * * *", "")); !errors.Is(err, millrace.ErrInvalid) || !strings.Contains(err.Error(), "planned runs") {
+		t.Errorf("one submission with planned runs: %v", err)
 	}
 	w := millrace.Worker{App: app}
 	for _, err := range []error{w.Run(t.Context()), (&millrace.Worker{}).Run(t.Context(), twice)} {

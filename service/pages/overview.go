@@ -142,9 +142,7 @@ func showOverview(ctx context.Context, l *look) (any, error) {
 	counts, err := l.Count(ctx, view.Query{Kind: view.Tasks})
 	d.Counts.Counts = &counts
 	d.Counts.fail(err)
-	if first, err := l.Log.Page(ctx, 1, 1); err == nil && len(first) > 0 {
-		d.Counts.Since = first[0].Stored
-	}
+	d.Counts.Since = l.site.begins(ctx, l.Log, time.Time{})
 	needs, err := l.Attention(ctx)
 	d.Needs.set(needs.Matters, err)
 	d.Needs.More = needs.More
