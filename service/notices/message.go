@@ -99,7 +99,8 @@ var says = map[string]string{
 	Breaker: "The breaker of %s is open", Node: "Node %s needs you", Queue: "No worker serves %s, and tasks wait there", Horizon: "The log cannot forget %s", Test: "This is a test, %s",
 }
 
-// oneLine is a text as a line: what a program prints, or a task is called, adds no line that people take for ours.
+// oneLine is a text as a line: what a program prints, or a task is called, adds no line that people
+// take for ours.
 func oneLine(text string) string { return value.Printable(strings.Join(strings.Fields(text), " ")) }
 
 // errFull ends a template that writes without end.

@@ -433,7 +433,8 @@ func (a *Limiter) Undo(d *Decision) {
 	}
 }
 
-// Confirm records that a decision is in the log: its first fact at a sequence, the ends of what it stops before that.
+// Confirm records that a decision is in the log: its first fact at a sequence, and the ends of what
+// it stops before that.
 func (a *Limiter) Confirm(d *Decision, first uint64) {
 	for _, g := range d.Grants {
 		if e := a.entries[g.Task]; e != nil && e.granted == g.Turn {
