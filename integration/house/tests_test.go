@@ -30,7 +30,7 @@ func absent(page string, tests, scripts map[string]bool) (all []string) {
 	return all
 }
 
-// Every test and script that a page names exists, in this module or in those of examples/monitoring and integration/browser.
+// Every test and script that a page names exists, in this module or in another of this tree.
 func TestPagesNameTests(t *testing.T) {
 	tests, scripts := map[string]bool{}, map[string]bool{}
 	err := filepath.WalkDir(root(t), func(path string, d fs.DirEntry, err error) error {

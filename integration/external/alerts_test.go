@@ -1,4 +1,4 @@
-package deploy
+package external
 
 import (
 	"fmt"
@@ -20,7 +20,7 @@ import (
 
 func rules(t *testing.T) []rulefmt.Rule {
 	t.Helper()
-	text, err := os.ReadFile("prometheus/alerts.yml")
+	text, err := os.ReadFile("../../examples/monitoring/prometheus/alerts.yml")
 	if err != nil {
 		t.Fatal(err)
 	}

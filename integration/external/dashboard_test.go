@@ -1,4 +1,4 @@
-package deploy
+package external
 
 import (
 	"encoding/json"
@@ -26,7 +26,7 @@ type panel struct {
 
 // The dashboard asks only for series that exist, and no panel hides another.
 func TestDashboardAsksForWhatThereIs(t *testing.T) {
-	text, err := os.ReadFile("grafana/millrace.json")
+	text, err := os.ReadFile("../../examples/monitoring/grafana/millrace.json")
 	if err != nil {
 		t.Fatal(err)
 	}
