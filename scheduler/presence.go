@@ -169,13 +169,29 @@ func (s *Scheduler) watchBeats(ctx context.Context, gone chan<- lastBeat, look c
 
 // silent records that a node fell silent, if the log agrees.
 func (s *Scheduler) silent(ctx context.Context, beat lastBeat) {
-	n, err := s.rec.LoadNode(ctx, beat.node)
+	is := node.Node{ID: beat.node}
+	nodes, _, err := s.view.Nodes(ctx)
+	for i := range nodes {
+		if nodes[i].ID == is.ID {
+			is = nodes[i]
+		}
+	}
 	if err == nil {
-		err = s.vanished(ctx, &n, beat.stored)
+		is, err = s.latest(ctx, is)
+	}
+	if err == nil {
+		err = s.vanished(ctx, &is, beat.stored)
 	}
 	if err != nil && ctx.Err() == nil {
 		s.log.Warn("a node fell silent and that cannot be recorded now; the sweep tries again", "error", err, "node", string(beat.node))
 	}
+}
+
+// latest is a node of the read model by all that the log says of it now. A node that has come and gone
+// often has facts in all parts of the log.
+func (s *Scheduler) latest(ctx context.Context, n node.Node) (node.Node, error) {
+	now, err := s.rec.UpdateNode(ctx, events.KnownNode{Node: n})
+	return now.Node, err
 }
 
 // vanished records that a node is offline if it has no heartbeat now. A heartbeat of another
@@ -327,7 +343,7 @@ func (s *Scheduler) reapNodes(ctx context.Context) error {
 		if n := &nodes[i]; n.State != node.Retired || n.Since.Before(since) {
 			continue
 		}
-		n, err := s.rec.LoadNode(ctx, nodes[i].ID)
+		n, err := s.latest(ctx, nodes[i])
 		if err == nil && n.State == node.Retired { // otherwise it has begun anew
 			err = s.cfg.Routes.DropNode(ctx, n.ID, n.Since)
 		}
