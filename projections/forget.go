@@ -158,56 +158,64 @@ func (f *fold) forgetTasks(ctx context.Context, born []past.Born, below uint64) 
 		for i := range some {
 			ids[i] = some[i].ID
 		}
-		var rare []*change // what their columns do not tell is counted, too
 		err := inParts(ids, func(in string, args []any) error {
-			var id string
-			var number int64
-			var lives bool
-			err := each(ctx, f.w.conn, "SELECT id, number, seq >= ? FROM tasks WHERE "+in+" AND (seq >= ? OR "+isRare+")",
-				slices.Concat([]any{int64(below)}, args, []any{int64(below)}), []any{&id, &number, &lives}, func() error {
-					if lives {
-						live = append(live, past.Born{ID: task.ID(id), Number: uint32(number)})
-					} else {
-						rare = append(rare, &change{task: task.Task{ID: task.ID(id)}})
-					}
+			var c counted
+			var n int
+			before, others := append(args, int64(below)), len(ids)
+			err := each(ctx, f.w.conn, "SELECT queue, state, count(*) FROM tasks WHERE "+in+" AND seq < ? AND NOT ("+isRare+") GROUP BY queue, state",
+				before, []any{&c.queue, &c.state, &n}, func() error {
+					c.home = c.queue
+					counts[c] -= n
+					others -= n
 					return nil
 				})
+			if err == nil && others > 0 {
+				var stay []past.Born
+				stay, err = f.forgetOthers(ctx, in, before, counts, dead)
+				live = append(live, stay...)
+				ids = slices.DeleteFunc(ids, func(id task.ID) bool {
+					return slices.ContainsFunc(stay, func(b past.Born) bool { return b.ID == id })
+				})
+			}
 			if err != nil {
 				return err
 			}
-			var c counted
-			var n int
-			return each(ctx, f.w.conn, "SELECT queue, state, count(*) FROM tasks WHERE "+in+" AND seq < ? AND NOT ("+isRare+") GROUP BY queue, state",
-				append(args, int64(below)), []any{&c.queue, &c.state, &n}, func() error {
-					c.home = c.queue
-					counts[c] -= n
-					return nil
-				})
+			return f.w.exec(ctx, "DELETE FROM tasks WHERE "+in+" AND seq < ?", before...)
 		})
-		if err == nil {
-			err = f.w.loadTasks(ctx, f.store.form, rare)
-		}
-		for _, c := range rare {
-			counts[countedOf(&c.task)]--
-			if kind := deadOf(&c.task); kind != "" {
-				dead[kind]--
-			}
-		}
-		if err == nil {
-			err = inParts(ids, func(in string, args []any) error {
-				var id string
-				return each(ctx, f.w.conn, "DELETE FROM tasks WHERE "+in+" AND seq < ? RETURNING id", append(args, int64(below)), []any{&id}, func() error {
-					gone = append(gone, task.ID(id))
-					return nil
-				})
-			})
-		}
 		if err != nil {
 			return nil, nil, err
 		}
+		gone = append(gone, ids...)
 	}
 	slices.SortFunc(live, func(a, b past.Born) int { return cmp.Compare(a.Number, b.Number) })
 	return live, gone, f.writeCounts(ctx, counts, dead)
+}
+
+// forgetOthers counts those of some tasks that go and whose columns do not tell how they are counted, and
+// returns those that stay.
+func (f *fold) forgetOthers(ctx context.Context, in string, before []any, counts map[counted]int, dead map[task.Letter]int) (stay []past.Born, err error) {
+	var is past.Born
+	var lives bool
+	var rare []*change
+	err = each(ctx, f.w.conn, "SELECT id, number, seq >= ? FROM tasks WHERE "+in+" AND (seq >= ? OR "+isRare+")",
+		slices.Concat([]any{before[len(before)-1]}, before), []any{&is.ID, &is.Number, &lives}, func() error {
+			if lives {
+				stay = append(stay, is)
+			} else {
+				rare = append(rare, &change{task: task.Task{ID: is.ID}})
+			}
+			return nil
+		})
+	if err == nil {
+		err = f.w.loadTasks(ctx, f.store.form, rare)
+	}
+	for _, c := range rare {
+		counts[countedOf(&c.task)]--
+		if kind := deadOf(&c.task); kind != "" {
+			dead[kind]--
+		}
+	}
+	return stay, err
 }
 
 // vacuum gives pages of the file that rows left back to the file system, a bounded number at once. SQLite

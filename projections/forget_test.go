@@ -39,6 +39,9 @@ func TestRowsForget(t *testing.T) {
 			few.Block, few.Frame, few.Part, few.Near, few.Few = 1+h.IntN(400), int64(h.IntN(600)), 4, int64(h.IntN(2000)), h.IntN(40)
 			rebound(t, s, few)
 			project(t, s, 1+h.IntN(40), h.records[done:], func() int { return 1 + h.IntN(40) })
+			if err := s.Index(t.Context()); err != nil {
+				t.Fatal(err)
+			}
 			forget(t, s, h)
 			for range 4 {
 				pastAgrees(t, s, h, h.cut+1+h.IntN(len(h.records)-h.cut))
@@ -101,6 +104,9 @@ func rowsAgree(t *testing.T, s *Store, h *history) {
 	}
 	if len(have) != len(want) {
 		t.Fatalf("%d rows, want %d", len(have), len(want))
+	}
+	if in, known := rowsIn(&s.texts); known && in != len(have) {
+		t.Fatalf("the index of texts has %d rows of %d", in, len(have))
 	}
 	counts, _, err := s.Counts(t.Context())
 	if err != nil {

@@ -3,8 +3,13 @@ package projections
 import (
 	"database/sql"
 	"fmt"
+	"maps"
+	"math"
+	"slices"
 	"sync"
 	"testing"
+
+	"millrace/task"
 )
 
 // preparedDB is a database with one connection that keeps statements, and a table of three numbers.
@@ -126,7 +131,7 @@ func TestFewStatementsAreKept(t *testing.T) {
 	}
 }
 
-func TestKnownTasksInManyParts(t *testing.T) {
+func TestTasksInManyParts(t *testing.T) {
 	s := open(t, "")
 	f, err := newFold(t.Context(), s, DefaultCacheSize)
 	if err != nil {
@@ -149,6 +154,21 @@ func TestKnownTasksInManyParts(t *testing.T) {
 			found, err := s.Known(t.Context(), append(ids[:n:n], "nobody"))
 			if err != nil || len(found) != n {
 				t.Errorf("of %d tasks %d are known, %v", n, len(found), err)
+			}
+			for _, seq := range []uint64{1, records[len(records)/2].Seq, records[len(records)-1].Seq, math.MaxInt64} {
+				want := map[task.ID]bool{}
+				for i := range found {
+					if found[i].Seq >= seq {
+						want[found[i].ID] = true
+					}
+				}
+				later, unknown, err := s.Since(t.Context(), append(ids[:n:n], "nobody"), seq)
+				if err != nil || !maps.Equal(later, want) || !slices.Equal(unknown, []task.ID{"nobody"}) {
+					t.Errorf("of %d tasks %d changed at %d or later, want %d; %v are unknown, %v", n, len(later), seq, len(want), unknown, err)
+				}
+				if later, unknown, err = s.Since(t.Context(), ids[:n], seq); err != nil || !maps.Equal(later, want) || len(unknown) > 0 {
+					t.Errorf("of %d tasks %d changed at %d or later, want %d; %v are unknown, %v", n, len(later), seq, len(want), unknown, err)
+				}
 			}
 		})
 	}

@@ -445,18 +445,39 @@ func (s *Store) Known(ctx context.Context, ids []task.ID) (tasks []task.Task, er
 	return tasks, err
 }
 
-// Seqs returns the sequence of the last message of each known task among the given ones.
-func (s *Store) Seqs(ctx context.Context, ids []task.ID) (map[task.ID]uint64, error) {
-	seqs := make(map[task.ID]uint64, len(ids))
-	return seqs, s.view(ctx, "look when tasks changed", func(tx *sql.Tx, _ uint64) error {
-		var id string
-		var seq int64
-		return inParts(ids, func(in string, args []any) error {
-			return each(ctx, tx, "SELECT id, seq FROM tasks WHERE state <> 0 AND "+in, args, []any{&id, &seq}, func() error {
-				seqs[task.ID(id)] = uint64(seq)
-				return nil
+// Since returns those of the tasks that have changed at a sequence or later, and those that are not known.
+func (s *Store) Since(ctx context.Context, ids []task.ID, seq uint64) (later map[task.ID]bool, unknown []task.ID, err error) {
+	later = map[task.ID]bool{}
+	return later, unknown, s.view(ctx, "look when tasks changed", func(tx *sql.Tx, _ uint64) error {
+		for part := range slices.Chunk(ids, idsAtOnce) {
+			err := inParts(part, func(in string, args []any) error {
+				args = append([]any{int64(seq)}, args...)
+				older := 0
+				err := each(ctx, tx, "SELECT count(*) FROM tasks WHERE state <> 0 AND seq < ? AND "+in, args, []any{&older}, func() error { return nil })
+				if err != nil || older == len(part) { // nearly always: to count them takes less than to name them
+					return err
+				}
+				var id task.ID
+				var since bool
+				known := map[task.ID]bool{}
+				err = each(ctx, tx, "SELECT id, seq >= ? FROM tasks WHERE state <> 0 AND "+in, args, []any{&id, &since}, func() error {
+					if known[id] = true; since {
+						later[id] = true
+					}
+					return nil
+				})
+				for _, id := range part {
+					if !known[id] {
+						unknown = append(unknown, id)
+					}
+				}
+				return err
 			})
-		})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }
 

@@ -32,8 +32,8 @@ type Forget struct {
 	// a task. Default: none wait, and the log is asked.
 	Model interface {
 		Model
-		// Seqs returns the sequence of the last message of each known task among the given ones.
-		Seqs(ctx context.Context, ids []task.ID) (map[task.ID]uint64, error)
+		// Since returns those of the tasks that have changed at a sequence or later, and those that are not known.
+		Since(ctx context.Context, ids []task.ID, seq uint64) (later map[task.ID]bool, unknown []task.ID, err error)
 	}
 	// Counts returns the beginning of what budgets and breakers count at present; zero for nothing.
 	// Default: nothing.
@@ -378,21 +378,13 @@ func (f *Forget) later(ctx context.Context, ids []task.ID, below uint64) (map[ta
 	if f.Model == nil {
 		return f.Log.Later(ctx, ids, below)
 	}
-	last, err := f.Model.Seqs(ctx, ids)
-	if err != nil {
-		return nil, err
+	later, unknown, err := f.Model.Since(ctx, ids, below)
+	if err != nil || len(unknown) == 0 {
+		return later, err
 	}
-	rest := slices.DeleteFunc(slices.Clone(ids), func(id task.ID) bool { return last[id] > 0 })
-	later, err := f.Log.Later(ctx, rest, below)
-	if err != nil {
-		return nil, err
-	}
-	for id, seq := range last {
-		if seq >= below {
-			later[id] = true
-		}
-	}
-	return later, nil
+	more, err := f.Log.Later(ctx, unknown, below)
+	maps.Copy(later, more)
+	return later, err
 }
 
 // waits returns the tasks that ended and for which open ones wait, and the sequence that this reflects.

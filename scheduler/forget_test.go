@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -407,13 +408,17 @@ func (r rows) Known(ctx context.Context, ids []task.ID) (all []task.Task, err er
 	return all, nil
 }
 
-func (r rows) Seqs(ctx context.Context, ids []task.ID) (map[task.ID]uint64, error) {
+func (r rows) Since(ctx context.Context, ids []task.ID, seq uint64) (later map[task.ID]bool, unknown []task.ID, err error) {
 	tasks, err := r.Known(ctx, ids)
-	seqs := map[task.ID]uint64{}
+	later = map[task.ID]bool{}
 	for i := range tasks {
-		seqs[tasks[i].ID] = tasks[i].Seq
+		if tasks[i].Seq >= seq {
+			later[tasks[i].ID] = true
+		}
 	}
-	return seqs, err
+	return later, slices.DeleteFunc(slices.Clone(ids), func(id task.ID) bool {
+		return slices.ContainsFunc(tasks, func(t task.Task) bool { return t.ID == id })
+	}), err
 }
 
 // A front of tasks whose jobs or queues keep them for less long than the rest goes as soon as that has
