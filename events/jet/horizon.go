@@ -108,8 +108,9 @@ func (s *Store) Later(ctx context.Context, ids []task.ID, seq uint64) (map[task.
 	for i, id := range ids {
 		g.Go(func() error {
 			for _, subject := range names.Of(id) {
-				_, found, err := s.LeaderGet(ctx, map[string]any{"seq": seq, "next_by_subj": subject})
-				if is[i] = found; found || err != nil {
+				// The next one behind seq would be looked for up to the end of the log.
+				last, found, err := s.LeaderGet(ctx, map[string]any{"last_by_subj": subject})
+				if is[i] = found && last.Seq >= seq; is[i] || err != nil {
 					return err
 				}
 			}

@@ -2,8 +2,10 @@ package jet
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/nats-io/nats.go"
@@ -11,6 +13,7 @@ import (
 	"millrace/events"
 	"millrace/events/jet/names"
 	"millrace/events/jet/streams"
+	"millrace/task"
 )
 
 // The error says why a request failed, even if the time ends while it is repeated.
@@ -71,5 +74,54 @@ func TestMessages(t *testing.T) {
 		if r, is := have[seq]; err != nil || is != there || !reflect.DeepEqual(r, want) {
 			t.Errorf("at %d: %+v, %v; want %+v, %v, %v", seq, r, is, want, there, err)
 		}
+	}
+}
+
+// To read a task, however often and wherever it was offered, the server never looks for the next message of
+// many subjects in the whole log, during which it would serve nobody else on that connection.
+func TestReadsOfTasksSearchNoLog(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, streams.Layout{})
+	id := submit(t, s, "default")
+	head := must(s.Append(within(t), newFact(id, note("moves")), 0))(t)
+	offer := func(queue string) {
+		must(s.Place(within(t), newFact(id, task.Queued{Work: testWork(queue), Attempt: 1, After: head})))(t)
+	}
+	offer("other")
+	offer("default")
+	head = must(s.Append(within(t), newFact(id, note("moves on")), head))(t)
+	offer("other")
+	var asked []*nats.Subscription
+	for _, api := range []string{names.APIDirect, names.APIGet} {
+		asked = append(asked, must(s.NC.SubscribeSync(api+names.LogStream))(t))
+	}
+	all := must(s.Task(within(t), id))(t)
+	rest := must(s.Rest(within(t), id, head))(t)
+	later := must(s.Later(within(t), []task.ID{id}, rest[0].Seq))(t)
+	if len(all) != 6 || len(rest) != 2 || !later[id] {
+		t.Errorf("%d records, %d of them from %d on, later %v", len(all), len(rest), head, later)
+	}
+	n := 0
+	for _, sub := range asked {
+		for {
+			m, err := sub.NextMsg(0)
+			if err != nil {
+				break
+			}
+			var request struct {
+				Batch int    `json:"batch"`
+				Seq   uint64 `json:"seq"`
+				Next  string `json:"next_by_subj"`
+			}
+			if err := json.Unmarshal(m.Data, &request); err != nil {
+				t.Fatal(err)
+			}
+			if n++; strings.Contains(request.Next, "*") && (request.Batch > 0 || request.Seq > 1) {
+				t.Errorf("the server searches: %s", m.Data)
+			}
+		}
+	}
+	if n == 0 {
+		t.Error("no request was seen")
 	}
 }

@@ -65,10 +65,10 @@ func histories(s *suite) {
 	for _, id := range ids {
 		add(id, s.place(s.fact(id, task.Submitted{Work: work("q1")})))
 	}
-	for range 3 {
+	for _, queue := range []string{"q2", "q3", "q2"} {
 		for _, id := range ids {
 			heads[id] = add(id, s.append(s.fact(id, note("moves")), heads[id]))
-			add(id, s.place(s.fact(id, task.Queued{Work: work("q2"), Attempt: 1, After: heads[id]})))
+			add(id, s.place(s.fact(id, task.Queued{Work: work(queue), Attempt: 1, After: heads[id]})))
 		}
 	}
 	for _, id := range ids {

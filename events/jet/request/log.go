@@ -1,6 +1,7 @@
 package request
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -46,7 +47,7 @@ func (s *Log) beside(ctx context.Context, id task.ID, after uint64, chain []even
 		return nil, err
 	}
 	records := slices.Concat(append(found, chain)...)
-	slices.SortFunc(records, func(a, b events.Record) int { return int(int64(a.Seq) - int64(b.Seq)) })
+	slices.SortFunc(records, func(a, b events.Record) int { return cmp.Compare(a.Seq, b.Seq) })
 	return records, nil
 }
 
@@ -87,21 +88,48 @@ func (s *Log) Beginning(ctx context.Context, id task.ID, to uint64) ([]events.Re
 	return nil, ctx.Err()
 }
 
-// readFew is ReadSubject for subjects that rarely have more than one message: it makes two small
-// requests, for the last one and the first, and no batch request.
+// readFew is ReadSubject for subjects with wildcards that rarely have more than one message: it makes two
+// small requests, for the last one and the first. The records are in no order.
 func (s *Log) readFew(ctx context.Context, subject string, after uint64) ([]events.Record, error) {
 	end, found, err := s.LeaderGet(ctx, map[string]any{"last_by_subj": subject})
 	if err != nil || !found || end.Seq <= after {
 		return nil, ReadError(subject, err)
 	}
-	first, found, err := s.LeaderGet(ctx, map[string]any{"seq": after + 1, "next_by_subj": subject})
-	switch {
-	case err != nil || !found:
-		return nil, ReadError(subject, err)
-	case first.Seq >= end.Seq:
-		return []events.Record{first}, nil
+	if after == 0 { // the server knows where a subject begins
+		first, found, err := s.LeaderGet(ctx, map[string]any{"seq": 1, "next_by_subj": subject})
+		switch {
+		case err != nil || !found:
+			return nil, ReadError(subject, err)
+		case first.Seq >= end.Seq:
+			return []events.Record{first}, nil
+		}
 	}
-	return s.readTo(ctx, subject, first.Seq-1, end)
+	return s.readPlaces(ctx, subject, after, end)
+}
+
+// mostPlaces is how many subjects the server names at once.
+const mostPlaces = 1024
+
+// readPlaces reads each subject that a subject with wildcards matches, one after the other. A batch of the latter would not do:
+// in a log of many subjects the server would look for its next message in all that follows, up to the end
+// of the log, and serve nobody else on this connection meanwhile.
+func (s *Log) readPlaces(ctx context.Context, subject string, after uint64, end events.Record) (records []events.Record, err error) {
+	last, err := s.readSome(ctx, mostPlaces, map[string]any{"multi_last": []string{subject}})
+	if err != nil || !slices.ContainsFunc(last, func(r events.Record) bool { return r.Seq >= end.Seq }) {
+		// A follower that has not caught up, or they are too many: the leader has them, one by one.
+		return s.readRest(ctx, subject, nil, after+1, end)
+	}
+	for _, r := range last {
+		if r.Seq <= after {
+			continue
+		}
+		of, err := s.readTo(ctx, r.Place, after, r)
+		if err != nil {
+			return nil, err
+		}
+		records = append(records, of...)
+	}
+	return records, nil
 }
 
 // Node implements [events.Reader].
