@@ -482,14 +482,17 @@ func TestADecisionKnowsWholeBatches(t *testing.T) {
 		if len(batch) < 2 {
 			t.Fatalf("%d records, want the offer and the end", len(batch))
 		}
-		s.admitter.observe(&batch[0])
-		if got := admit(); len(got) != 1 {
-			t.Errorf("within the batch it admits by what was known at %d", got[1].Fact.By.Seen)
+		told := 0
+		s.cfg.Told = func() {
+			told++
+			if got := admit(); len(got) != 1 {
+				t.Errorf("within the batch it admits by what was known at %d", got[1].Fact.By.Seen)
+			}
 		}
-		for i := range batch[1:] {
-			s.admitter.observe(&batch[1+i])
+		s.Observe(batch)
+		if told != len(batch) {
+			t.Errorf("%d of %d records are told one by one", told, len(batch))
 		}
-		s.admitter.endBatch()
 		got := admit()
 		if len(got) != 2 || got[1].Fact.Event.(task.Granted).Grants[0].Task != waits || got[1].Fact.By.Seen < batch[len(batch)-1].Record.Seq {
 			t.Errorf("behind the batch it admits %+v", got)

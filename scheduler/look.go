@@ -80,6 +80,9 @@ func (s *Scheduler) Observe(steps []events.Step) {
 		for _, r := range s.reactors {
 			r.observe(&steps[i])
 		}
+		if s.cfg.Told != nil {
+			s.cfg.Told()
+		}
 	}
 	for _, r := range s.reactors {
 		if b, ok := r.(batched); ok {

@@ -104,6 +104,9 @@ type Config struct {
 	// Looked is called after each round of a loop: [LoopSweep], [LoopPresence], [LoopReact],
 	// [LoopBreaker] or [LoopAdmit]. Default: none.
 	Looked func(loop string, began, ended time.Time, err error)
+	// Told is called by [Scheduler.Observe] behind each step of a batch, and may take its time: the
+	// loops of the scheduler go on meanwhile. Default: none.
+	Told func()
 	// Flap says when a node comes and goes too often to get work.
 	Flap node.FlapPolicy
 	// RetireAfter is how long a node may be offline before it is retired ([node.Node.Retires]).

@@ -73,6 +73,8 @@ type actor struct {
 	name string
 	// mortal actors can be killed, and stopped for a while.
 	mortal bool
+	// slow actors take their time before every other call: what they know is old when they write.
+	slow bool
 	// gone is called when the actor dies, or is believed to be dead.
 	gone func()
 	dead bool // truly gone, not only believed to be
@@ -128,6 +130,9 @@ func (a *actor) ready(now time.Time) bool {
 
 // call stops the actor until the simulator has chosen the fate of c.
 func (a *actor) call(c *call) error {
+	if a.slow && !a.h.calm && c.after.IsZero() && a.h.rng.IntN(2) == 0 {
+		c.after = a.h.in(2 * time.Second)
+	}
 	switch a.await(c) {
 	case requestLost:
 		return errFault(c)

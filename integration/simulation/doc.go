@@ -9,7 +9,7 @@
 //
 // The package has only tests. They need no server, and no real time passes:
 //
-//	go test ./integration/simulation                             # 400 histories
+//	go test ./integration/simulation                             # 100 histories
 //	go test ./integration/simulation -histories 100000
 //	go test ./integration/simulation -run TestSimulation -v -seed 7  # one, with its trace
 package simulation

@@ -146,7 +146,7 @@ func play(t *testing.T, seed uint64, v variant) *history {
 		runs: map[task.ID][]*run{}, accepted: map[task.ID]bool{}, stories: map[task.ID]story{}, late: map[task.ID]bool{}, rated: map[string]*ratedUse{}, fold: newFold(),
 		lost: losses{tasks: map[task.ID]bool{}}, gone: map[task.ID]bool{}, ledger: ledger{},
 	}
-	if v.older || v.durable { // what a log forgets, and that a wait is over, nobody but a scheduler may know
+	if v.older || v.durable || v.crowded { // what a log forgets, and that a wait is over, nobody but a scheduler may know
 		h.weather.watched = true
 	}
 	if v.forgets {

@@ -35,6 +35,10 @@ func (h *history) limit(s *birth.Submission) {
 	}
 	if h.variant.crowded {
 		s.Spec.Concurrency = limit.Concurrencies{{Max: 2, Key: c.Key}, {Max: 1, Key: "/c"}}
+		if h.apart() && h.policies.IntN(2) == 0 {
+			s.Spec.Concurrency[1].OnLimit = limit.CancelOld
+			s.Spec.Retry.Max, s.Spec.Retry.Min = 3, 0 // what must make place may be back in its line by then
+		}
 	}
 	if h.rng.IntN(4) == 0 {
 		s.Spec.Rate = limit.Rates{{Limit: 2, Burst: 1 + h.rng.IntN(2), Key: c.Key}}
@@ -94,25 +98,53 @@ type ratedUse struct {
 	n     int
 }
 
-// startAdmitter starts the part of a scheduler that admits what limits hold.
+// startAdmitter starts the part of a scheduler that admits what limits hold. It hears of changes
+// between two decisions, or from an actor of its own, also within them ([history.apart]).
 func (h *history) startAdmitter(name string, mortal bool) {
-	h.start(name, mortal, func(a *actor) {
-		v := &limitView{view: h.view(a)}
-		v.again = v.begin
-		v.begin()
-		v.s = scheduler.New(h.log(a), v.view, beats{a}, scheduler.Config{Settings: h.bounds(), Limits: v, Timed: v.view, Timers: &port{h.mem, a}, Refusing: 1, Flap: node.FlapPolicy{Limit: -1}})
-		for {
-			pause := time.Second
-			if h.variant.crowded {
-				pause /= 10
-			}
+	pause := time.Second
+	if h.variant.crowded {
+		pause /= 10
+	}
+	v := &limitView{view: h.view(nil)}
+	v.again = v.begin
+	v.begin()
+	var reads *actor
+	decides := h.start(name, mortal, func(a *actor) {
+		if a.slow = reads != nil; !a.slow {
+			v.actor = a
+		}
+		v.s = scheduler.New(h.log(a), v.view, beats{a}, scheduler.Config{
+			Settings: h.bounds(), Limits: v, Timed: v.view, Timers: &port{h.mem, a}, Refusing: 1, Flap: node.FlapPolicy{Limit: -1}, Told: v.pauses,
+		})
+		for reads == nil || !reads.over {
 			a.turn("waits", h.in(pause))
-			if v.catchUp() != nil {
+			if reads == nil && v.catchUp() != nil {
 				continue
 			}
 			_, _ = v.s.Admit(context.Background()) // the next look tries again
 		}
 	})
+	if h.apart() {
+		reads = h.start(name+"-reads", mortal, func(a *actor) {
+			for v.actor = a; !decides.over; a.turn("waits", h.in(time.Second/2)) {
+				if v.s != nil {
+					_ = v.catchUp()
+				}
+			}
+		})
+	}
+}
+
+// apart tells whether the schedulers of a history are slow to record what they have decided, and hear
+// of more meanwhile: their read models are actors of their own, which stop between two records of a
+// batch, too.
+func (h *history) apart() bool { return h.seed%4 == 3 }
+
+// pauses lets others go first, now and then, when a record of a batch has been told.
+func (v *limitView) pauses() {
+	if h := v.h; h.apart() && !h.calm && h.rng.IntN(4) == 0 {
+		v.actor.turn("has told of a record", time.Time{})
+	}
 }
 
 // limitView is a read model that tells its scheduler of the records that it has folded.
@@ -204,12 +236,15 @@ func (p *port) Latest(ctx context.Context, about events.Fact) (last events.Recor
 	return last, end, err
 }
 
+// longCrowds are histories in which crowds have more to decide before the faults are over.
+var longCrowds = variant{crowded: true, length: 4 * length}
+
 // Where several schedulers that lag far behind admit tasks under two limits each, and die, no limit
-// is exceeded.
+// is exceeded, and each admission follows from what they say they knew.
 func TestSimulationOfCrowds(t *testing.T) {
 	var both, decisions, unjudged atomic.Int64
 	each(max(*historiesFlag/5, 1), func(seed uint64) bool {
-		h := play(t, *firstFlag+seed, variant{crowded: true})
+		h := play(t, *firstFlag+seed, longCrowds)
 		h.report(t)
 		r := h.whole(t)
 		for _, rule := range r.Rules {
