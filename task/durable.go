@@ -267,7 +267,7 @@ func (t *Task) Signal() *job.Signal {
 func (t *Task) Awaiting() job.Awaiting {
 	q := job.Awaiting{Signal: t.Signal()}
 	if p := t.Waits(); p != nil && p.Kind == StepAwait {
-		q.Function, q.Alone = true, p.Alone
+		q.Alone = p.Alone
 	}
 	return q
 }
