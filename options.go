@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 	"time"
 
 	"millrace/task"
@@ -97,7 +98,7 @@ func (s *settings) bound(field string, n int) {
 		s.wrong = append(s.wrong, fmt.Errorf("%s.max is %d, want 1 or more", field, n))
 		return
 	}
-	Fields(fmt.Sprintf("%s: {max: %d, key: %q}", field, n, s.key("")))(s)
+	Fields(fmt.Sprintf("%s: {max: %d}", field, n))(s)
 }
 
 // Unique has a submission return the run that is there already, if an open task of the function has
@@ -151,7 +152,8 @@ func Every(d time.Duration) Option {
 }
 
 // Fields sets any other fields but params, as lines of a job file, each of which replaces what
-// options before it have set:
+// options before it have set. `millrace job schema` describes all. A key is the function's own, and so is a
+// limit without one; functions and jobs share a key that begins with a slash:
 //
 //	millrace.Fields(`
 //	retry: {max: 5, min: 10s, max_delay: 10m, jitter: 0.2}
@@ -169,5 +171,37 @@ func Fields(lines string) Option {
 			return
 		}
 		s.job = is
+		s.own()
+	}
+}
+
+// own has the keys of the job's rules be of this function alone, which shares its queue with others.
+func (s *settings) own() {
+	var keys []*string
+	if s.job.Unique.Key != "" {
+		keys = append(keys, &s.job.Unique.Key)
+	}
+	if s.job.Collapse != nil {
+		keys = append(keys, &s.job.Collapse.Key)
+	}
+	for i := range s.job.Concurrency {
+		keys = append(keys, &s.job.Concurrency[i].Key)
+	}
+	for i := range s.job.PerNode {
+		keys = append(keys, &s.job.PerNode[i].Key)
+	}
+	for i := range s.job.Budget {
+		keys = append(keys, &s.job.Budget[i].Key)
+	}
+	for i := range s.job.Rate {
+		keys = append(keys, &s.job.Rate[i].Key)
+	}
+	for _, k := range keys {
+		switch {
+		case *k == "":
+			*k = s.key("")
+		case !strings.HasPrefix(*k, "/"):
+			*k = s.key("/" + *k)
+		}
 	}
 }
