@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"strings"
 	"time"
 
 	"millrace/task"
@@ -171,37 +170,6 @@ func Fields(lines string) Option {
 			return
 		}
 		s.job = is
-		s.own()
-	}
-}
-
-// own has the keys of the job's rules be of this function alone, which shares its queue with others.
-func (s *settings) own() {
-	var keys []*string
-	if s.job.Unique.Key != "" {
-		keys = append(keys, &s.job.Unique.Key)
-	}
-	if s.job.Collapse != nil {
-		keys = append(keys, &s.job.Collapse.Key)
-	}
-	for i := range s.job.Concurrency {
-		keys = append(keys, &s.job.Concurrency[i].Key)
-	}
-	for i := range s.job.PerNode {
-		keys = append(keys, &s.job.PerNode[i].Key)
-	}
-	for i := range s.job.Budget {
-		keys = append(keys, &s.job.Budget[i].Key)
-	}
-	for i := range s.job.Rate {
-		keys = append(keys, &s.job.Rate[i].Key)
-	}
-	for _, k := range keys {
-		switch {
-		case *k == "":
-			*k = s.key("")
-		case !strings.HasPrefix(*k, "/"):
-			*k = s.key("/" + *k)
-		}
+		s.job.OwnKeys(s.key(""))
 	}
 }
