@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"millrace/task"
 	"millrace/task/job"
 	"millrace/task/param"
 	"millrace/task/value"
@@ -162,7 +161,7 @@ func asked(t reflect.Type) (form []param.Param, alone bool) {
 		form = declared(t)
 	}
 	anything := alone && form[0].Type == "" && form[0].Schema == nil
-	large := len(value.Must(json.Marshal(form))) > task.MaxForm
+	large := len(value.Must(json.Marshal(form))) > job.MaxForm
 	if anything || large || (&param.Params{Declared: form}).Validate() != nil {
 		return nil, false
 	}

@@ -127,7 +127,6 @@ const (
 	MaxStepResult = 64 << 10  // bytes of one result in the log
 	MaxStepsSize  = 256 << 10 // bytes of all results in the log
 	MaxStepApart  = 64 << 20  // bytes of one that is stored apart
-	MaxForm       = 16 << 10  // bytes of the form of an answer
 	// stepsApart is how many bytes of results the log has before all others are stored apart. It leaves room
 	// for what cannot be: times, signals, and results of children.
 	stepsApart = MaxStepsSize / 2

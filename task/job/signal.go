@@ -98,13 +98,21 @@ func validForm(field string, of []param.Param) (wrong []error) {
 	return wrong
 }
 
+// MaxForm is how many bytes the form of the answers to a function may have.
+const MaxForm = 16 << 10
+
 // Lone is the name of the only question of a form whose answer is a value, and no object.
 const Lone = "value"
 
-// FormOf reads the form of answers that a program gives: a list of questions, each as a job declares a parameter. One
+// FormOf reads the form of answers that a program gives, if any: a list of questions, each as a job declares a parameter. One
 // without a name is to be alone, and then so is its answer: a value, and no object. The error says which field is
 // wrong.
 func FormOf(text json.RawMessage) (form []param.Param, alone bool, err error) {
+	if n := len(text); n == 0 {
+		return nil, false, nil
+	} else if n > MaxForm {
+		return nil, false, fmt.Errorf("form has %d bytes, want at most %d", n, MaxForm)
+	}
 	if err := value.Strictly(text, &form); err != nil {
 		return nil, false, fmt.Errorf("form: %w", err)
 	}

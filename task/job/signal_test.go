@@ -115,7 +115,9 @@ func TestFormOf(t *testing.T) {
 		alone      bool
 		want       string
 	}{
+		{form: `null`},
 		{text: `null`, form: `null`},
+		{text: "[" + strings.Repeat(" ", MaxForm) + "]", want: "form has 16386 bytes, want at most 16384"},
 		{text: `[]`, form: `[]`},
 		{text: `[{"name":"when","enum":["now"]}]`, form: `[{"name":"when","enum":["now"]}]`},
 		{text: `[{"type":"integer","max":9}]`, form: `[{"name":"value","type":"integer","max":9}]`, alone: true},

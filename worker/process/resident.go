@@ -547,16 +547,9 @@ func (s *stepping) await(ctx context.Context, to ipc.Step) (*ipc.Outcome, error)
 	if err := value.ValidName("signal", to.Name); err != nil {
 		return nil, err
 	}
-	var form []param.Param
-	var alone bool
-	switch n := len(to.Form); {
-	case n > task.MaxForm:
-		return nil, fmt.Errorf("the form has %d bytes, want at most %d", n, task.MaxForm)
-	case n > 0:
-		var err error
-		if form, alone, err = job.FormOf(to.Form); err != nil {
-			return nil, err
-		}
+	form, alone, err := job.FormOf(to.Form)
+	if err != nil {
+		return nil, err
 	}
 	data, came, err := s.of.Await(ctx, to.Name, time.Duration(to.Timeout), func() ([]param.Param, bool) { return form, alone })
 	if !came {
