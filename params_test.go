@@ -141,6 +141,9 @@ func TestEnum(t *testing.T) {
 	if all := (&param.Params{Declared: declared(reflect.TypeFor[wrong]())}).Validate(); len(all) != 1 {
 		t.Errorf("a number that is small: %v", all)
 	}
+	if form, _ := asked(reflect.TypeFor[wrong]()); form != nil {
+		t.Errorf("it asks for %v", form)
+	}
 }
 
 // Of fields with one name the outermost is declared, as JSON has it, and what an absent struct has may be absent.
@@ -198,8 +201,8 @@ rate: {limit: 1, per: 1m, key: c}`), Fields("priority: 7"))
 	if f.of.settings.fault() != nil || len(j.Concurrency) != 2 {
 		t.Fatalf("the job is %+v: %v", j, f.of.settings.fault())
 	}
-	got := []string{j.Unique.Key, late.job.Collapse.Key, j.Concurrency[0].Key, j.Concurrency[1].Key, j.PerNode[0].Key, j.Budget[0].Key, j.Rate[0].Key}
-	if want := []string{"/mail/{params.value}", "/mail/a", "/mail", "/all", "/mail/b", "/mail", "/mail/c"}; !slices.Equal(got, want) {
+	got := []string{j.Unique.Key, late.job.Collapse.Key, late.job.Unique.Key, j.Concurrency[0].Key, j.Concurrency[1].Key, j.PerNode[0].Key, j.Budget[0].Key, j.Rate[0].Key}
+	if want := []string{"/mail/{params.value}", "/mail/a", "", "/mail", "/all", "/mail/b", "/mail", "/mail/c"}; !slices.Equal(got, want) {
 		t.Errorf("the keys are %q, want %q", got, want)
 	}
 }
