@@ -180,13 +180,14 @@ func Sleep(ctx context.Context, name string, d time.Duration) error {
 }
 
 // Await waits for a signal (`millrace task approve`, [Run.Signal], a button on pages, which show the name), and
-// returns the data that came with it, the zero T if none did. Who answers must give a T, as parameters of a function
-// have it: a struct's fields, or any other T as the answer itself. A missing, unknown or wrong one is refused, and the
-// function waits on, unless T reads JSON by itself or its form has more than [task.MaxForm] bytes. Timeout is how long
-// it waits, 0 for ever; then the error wraps [ErrNoSignal]. It wraps [ErrInvalid] if the data are no T nevertheless:
-// the function may ask again by another Await. It waits as [Sleep] does. A name is 1 to 64 letters, digits, '_' or
-// '-'. An answer that names one wait, as [Run.SignalTo] and buttons do, answers no wait of another name: number those
-// of a loop.
+// returns the data that came with it. Who answers must give a T, as parameters of a function have it: a struct's
+// fields, or any other T as the answer itself. A missing, unknown or wrong one is refused, and the function waits on,
+// unless T reads JSON by itself or its form has more than 16 KiB. An approval without any answer is a
+// zero T, if T may be missing: a struct{}, one of which all fields may be left out, a pointer to no struct, an any.
+// Timeout is how long it waits, 0 for ever; then the error wraps [ErrNoSignal]. It wraps [ErrInvalid] if the data are
+// no T nevertheless: the function may ask again by another Await. It waits as [Sleep] does. A name is 1 to 64 letters,
+// digits, '_' or '-'. An answer that names one wait, as [Run.SignalTo] and buttons do, answers no wait of another
+// name: number those of a loop.
 func Await[T any](ctx context.Context, name string, timeout time.Duration) (out T, err error) {
 	r, err := runningOf(ctx, "await "+name)
 	if err != nil {

@@ -39,7 +39,8 @@ func (f *Function[In, Out]) handler() *handler { return &f.of }
 // to Z, digits, '_', '-', '.' or ':'; it stays the same as long as there are tasks with it.
 //
 // A task carries In and Out as JSON: the fields of a struct or a map are the task's parameters, and
-// any other In is one parameter, value. Run must return soon after ctx has ended: when the task is
+// any other In is one parameter, value. A field's tag doc says to people what it is, and enum:"eu,us" which
+// values it may have. Run must return soon after ctx has ended: when the task is
 // cancelled, its time is up, or the worker ends. An error is a failure, after which the options say
 // whether there is another attempt; a panic is a failure, too, and the task's log has its stack.
 //

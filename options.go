@@ -97,7 +97,7 @@ func (s *settings) bound(field string, n int) {
 		s.wrong = append(s.wrong, fmt.Errorf("%s.max is %d, want 1 or more", field, n))
 		return
 	}
-	Fields(fmt.Sprintf("%s: {max: %d, key: %q}", field, n, s.key("")))(s)
+	Fields(fmt.Sprintf("%s: {max: %d}", field, n))(s)
 }
 
 // Unique has a submission return the run that is there already, if an open task of the function has
@@ -151,7 +151,8 @@ func Every(d time.Duration) Option {
 }
 
 // Fields sets any other fields but params, as lines of a job file, each of which replaces what
-// options before it have set:
+// options before it have set. `millrace job schema` describes all. A key is the function's own, and so is a
+// limit without one; functions and jobs share a key that begins with a slash:
 //
 //	millrace.Fields(`
 //	retry: {max: 5, min: 10s, max_delay: 10m, jitter: 0.2}
@@ -169,5 +170,6 @@ func Fields(lines string) Option {
 			return
 		}
 		s.job = is
+		s.job.OwnKeys(s.key(""))
 	}
 }

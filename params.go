@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/param"
 	"millrace/task/value"
 )
@@ -20,7 +20,7 @@ import (
 func (s *settings) fault() error { return value.JoinFaults(s.wrong...) }
 
 // lone is the parameter of a function whose argument has no fields.
-const lone = "value"
+const lone = job.Lone
 
 // fielded tells whether values of a type are written as objects, whose fields become parameters.
 func fielded(t reflect.Type) bool {
@@ -121,24 +121,47 @@ func declared(t reflect.Type) (all []param.Param) {
 		return nil
 	}
 	eachField(t, func(f reflect.StructField, name string, optional bool) {
-		all = append(all, declare(name, f.Tag.Get("doc"), f.Type, optional))
+		p := declare(name, f.Tag.Get("doc"), f.Type, optional)
+		p.Enum = choices(f)
+		all = append(all, p)
 	})
+	return all
+}
+
+// choices are the values that a field may have by its tag enum, with commas between; none for any.
+func choices(f reflect.StructField) (all []json.RawMessage) {
+	tag, ok := f.Tag.Lookup("enum")
+	if !ok {
+		return nil
+	}
+	t := f.Type
+	if t.Kind() == reflect.Pointer {
+		t, all = t.Elem(), append(all, json.RawMessage("null"))
+	}
+	for text := range strings.SplitSeq(tag, ",") {
+		raw := json.RawMessage(text)
+		if t.Kind() == reflect.String || !json.Valid(raw) {
+			raw = value.Must(json.Marshal(text))
+		}
+		all = append(all, raw)
+	}
 	return all
 }
 
 // asked is the form of an answer that becomes a value of a type, and whether that is its only question's value; none
 // for a type that may read any JSON, or whose form is no valid one, or too large.
 func asked(t reflect.Type) (form []param.Param, alone bool) {
+	perhaps := t.Kind() == reflect.Pointer
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
 	if alone = t.Kind() != reflect.Struct || writesItself(t) || has(t, jsonReader) || has(t, textReader); alone {
-		form = []param.Param{declare(lone, "", t, false)}
+		form = []param.Param{declare(lone, "", t, perhaps)}
 	} else {
 		form = declared(t)
 	}
 	anything := alone && form[0].Type == "" && form[0].Schema == nil
-	large := len(value.Must(json.Marshal(form))) > task.MaxForm
+	large := len(value.Must(json.Marshal(form))) > job.MaxForm
 	if anything || large || (&param.Params{Declared: form}).Validate() != nil {
 		return nil, false
 	}
@@ -282,6 +305,9 @@ func structSchema(t reflect.Type, above []reflect.Type) map[string]any {
 		s := schemaOf(f.Type, above)
 		if s == nil {
 			s = map[string]any{}
+		}
+		if enum := choices(f); enum != nil {
+			s["enum"] = enum
 		}
 		if properties[name] = s; !optional {
 			required = append(required, name)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	"millrace/task/job"
 	"millrace/task/param"
+	"millrace/task/value"
 )
 
 type base struct {
@@ -113,6 +115,37 @@ func TestDeclared(t *testing.T) {
 	}
 }
 
+// A tag says which values a field may have, also one of a struct within.
+func TestEnum(t *testing.T) {
+	type inner struct {
+		Size int `json:"size" enum:"1,2"`
+	}
+	type outer struct {
+		Zone  string  `json:"zone" enum:"eu,us,7"`
+		Maybe *string `json:"maybe" enum:"a"`
+		In    inner   `json:"in"`
+	}
+	p := param.Params{Declared: declared(reflect.TypeFor[outer]())}
+	for text, ok := range map[string]bool{
+		`{"zone":"eu","maybe":"a","in":{"size":2}}`: true, `{"zone":"7","maybe":null}`: true, `{"zone":7}`: false,
+		`{"zone":"uk"}`: false, `{"maybe":"b"}`: false, `{"in":{"size":3}}`: false,
+	} {
+		given, _ := value.Members([]byte(text)) // it is an object
+		if _, wrong := p.Read(given, nil); (wrong == nil) != ok {
+			t.Errorf("%s: %v", text, wrong)
+		}
+	}
+	type wrong struct {
+		Size int `enum:"small"`
+	}
+	if all := (&param.Params{Declared: declared(reflect.TypeFor[wrong]())}).Validate(); len(all) != 1 {
+		t.Errorf("a number that is small: %v", all)
+	}
+	if form, _ := asked(reflect.TypeFor[wrong]()); form != nil {
+		t.Errorf("it asks for %v", form)
+	}
+}
+
 // Of fields with one name the outermost is declared, as JSON has it, and what an absent struct has may be absent.
 func TestEmbeddedFields(t *testing.T) {
 	type Loop struct {
@@ -153,6 +186,24 @@ func TestFieldsReplace(t *testing.T) {
 	f := Action("a", func(context.Context, int) error { return nil }, Retries(3), Unique("k"), Priority(7), Fields("retry: {max: 0}\nunique: {}"))
 	if j := f.of.settings.job; f.of.settings.fault() != nil || j.Retry.Max != 0 || j.Unique.Key != "" || j.Priority != 7 {
 		t.Errorf("the job is %+v: %v", j, f.of.settings.fault())
+	}
+}
+
+// Two functions in one queue share no key and no limit, unless they say so.
+func TestOwnKeys(t *testing.T) {
+	f := Action("mail", func(context.Context, int) error { return nil }, Fields(`
+unique: {key: "{params.value}"}
+concurrency: [{max: 1}, {max: 2, key: /all}]
+per_node: {max: 1, key: b}
+budget: {starts: 9}
+rate: {limit: 1, per: 1m, key: c}`), Fields("priority: 7"))
+	j, late := f.of.settings.job, f.of.settings.with([]Option{Fields("unique: {}\ncollapse: {key: a, quiet: 1s}")})
+	if f.of.settings.fault() != nil || len(j.Concurrency) != 2 {
+		t.Fatalf("the job is %+v: %v", j, f.of.settings.fault())
+	}
+	got := []string{j.Unique.Key, late.job.Collapse.Key, late.job.Unique.Key, j.Concurrency[0].Key, j.Concurrency[1].Key, j.PerNode[0].Key, j.Budget[0].Key, j.Rate[0].Key}
+	if want := []string{"/mail/{params.value}", "/mail/a", "", "/mail", "/all", "/mail/b", "/mail", "/mail/c"}; !slices.Equal(got, want) {
+		t.Errorf("the keys are %q, want %q", got, want)
 	}
 }
 
@@ -245,7 +296,7 @@ func TestAsked(t *testing.T) {
 	}
 	for want, of := range map[string]reflect.Type{
 		`[{"name":"value","type":"boolean"}] true`:                                                              reflect.TypeFor[bool](),
-		`[{"name":"value","type":"integer"}] true`:                                                              reflect.TypeFor[*int](),
+		`[{"name":"value","type":"integer","optional":true}] true`:                                              reflect.TypeFor[*int](),
 		`[{"name":"value","type":"string"}] true`:                                                               reflect.TypeFor[string](),
 		`[{"name":"value","schema":{"items":{"type":"string"},"type":["array","null"]}}] true`:                  reflect.TypeFor[[]string](),
 		`[{"name":"value","schema":{"additionalProperties":{"type":"integer"},"type":["object","null"]}}] true`: reflect.TypeFor[map[string]int](),

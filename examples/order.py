@@ -13,7 +13,7 @@ def order(total: int):
     id = millrace.new_id()  # the same in each attempt: the bank knows the payment again
     paid = millrace.step("charge", charge, id, total, retry=5)
     millrace.sleep("grace", 1)  # or "24h": no slot is taken meanwhile
-    by = millrace.wait_for("approval", timeout="72h")
+    by = millrace.wait_for("approval", timeout="72h", form={"type": "string"})
     label = millrace.call("label", handler="label", params={"text": "%s by %s" % (paid["id"], by)})
     return {"paid": paid["total"], "label": label}
 

@@ -135,6 +135,9 @@ type Step struct {
 	// For is how long a sleep takes, and Timeout how long a signal may take; 0 for ever.
 	For     Span `json:"for"`
 	Timeout Span `json:"timeout"`
+	// Form is what the answer to an await must be: questions, each as a job declares a parameter. One without
+	// a name is the only one, whose answer is that value itself. Default: any JSON, or none.
+	Form json.RawMessage `json:"form"`
 	// Of are the children of a call, each in the form of a SPAWN without a key.
 	Of []json.RawMessage `json:"of"`
 	// Is is the version.

@@ -127,7 +127,6 @@ const (
 	MaxStepResult = 64 << 10  // bytes of one result in the log
 	MaxStepsSize  = 256 << 10 // bytes of all results in the log
 	MaxStepApart  = 64 << 20  // bytes of one that is stored apart
-	MaxForm       = 16 << 10  // bytes of the form of an answer
 	// stepsApart is how many bytes of results the log has before all others are stored apart. It leaves room
 	// for what cannot be: times, signals, and results of children.
 	stepsApart = MaxStepsSize / 2
@@ -267,7 +266,7 @@ func (t *Task) Signal() *job.Signal {
 func (t *Task) Awaiting() job.Awaiting {
 	q := job.Awaiting{Signal: t.Signal()}
 	if p := t.Waits(); p != nil && p.Kind == StepAwait {
-		q.Function, q.Alone = true, p.Alone
+		q.Alone = p.Alone
 	}
 	return q
 }

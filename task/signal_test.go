@@ -119,7 +119,7 @@ func TestAskedOfAFunction(t *testing.T) {
 		if want := strings.HasPrefix(of, "want") || strings.HasPrefix(of, "are"); want != (err != nil) || want && !strings.Contains(err.Error(), of) {
 			t.Errorf("%q: %v", of, err)
 		}
-		if _, err := is.Awaiting().Inputs("ann", nil, nil); err != nil {
+		if _, err := is.Awaiting().Inputs("ann", nil, nil); (err != nil) != (p.Form != nil) {
 			t.Errorf("%q, of no answer: %v", of, err)
 		}
 		_, _ = is.Awaiting().Inputs("ann", nil, map[string]string{"value": "7"}) // does not panic

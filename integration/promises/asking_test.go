@@ -100,7 +100,7 @@ run:
 		})
 	}
 	for _, path := range asked {
-		if !covered[path] && path != "run" && path != "ping" && path != "task copy" && path != "dlq show" && path != "archive rm" { // which are refused, below
+		if !covered[path] && path != "run" && path != "ping" && path != "task copy" && path != "dlq show" && path != "archive rm" && path != "task approve" && path != "task reject" { // which are refused, below, or typed by whom an approval names
 			t.Errorf("no viewer has typed millrace %s", path)
 		}
 	}
@@ -155,4 +155,48 @@ run:
 	}
 	said([]string{"run", "--files", "./app", "--", "true"}, "operator", rights.Submitter)
 	said([]string{"task", "cancel", mine}, "operator", rights.Submitter)
+}
+
+// Whom an approval names gives or refuses it in any role. Of several steps that wait, its name finds the one that is
+// meant, and never one for which others are asked.
+func TestNamedByRole(t *testing.T) {
+	t.Parallel()
+	const account = "named"
+	p, _, as, server, worker := realm(t, account)
+	defer server.Stop()
+	defer worker.Stop()
+	viewer, submitter := roleUser(account, rights.Viewer, ""), roleUser(account, rights.Submitter, "")
+	var steps strings.Builder
+	for name, who := range map[string]string{"a": viewer, "b": viewer, "c": submitter, "d": "nobody"} {
+		fmt.Fprintf(&steps, "  - {name: %s, run: echo, signal: {name: sign, who: [%q], form: [{name: when, enum: [now]}]}}\n", name, who)
+	}
+	p.Write("both.yaml", "name: both\nsteps:\n"+steps.String())
+	p.Run("job", "apply", "-f", "both.yaml")
+	run := strings.Fields(p.Run("run", "both"))[0]
+	p.Until("its steps wait", func() bool { return strings.Count(p.Run("task", "tree", run), "held") == 4 })
+	refused := func(code int, says string, args ...string) {
+		t.Helper()
+		if r := p.Try(append([]string{"task"}, args...)...); r.Code != code || !strings.Contains(r.Errs, says) {
+			t.Errorf("millrace task %q: exit code %d, %s; want %d, %s", args, r.Code, r.Errs, code, says)
+		}
+	}
+	as(rights.Viewer, "")
+	refused(2, "several steps of task", "approve", run)
+	refused(2, "several steps of task", "reject", run, "--name", "sign")
+	refused(2, "when is missing: want now", "approve", run, "--name", "a")
+	refused(5, "asks others for its approval", "approve", run, "--name", "c", "--answer", "when=now")
+	refused(5, "asks others for its approval", "reject", run, "--name", "d")
+	refused(5, `signal "e"`, "approve", run, "--name", "e")
+	p.Run("task", "approve", run, "--name", "a", "--answer", "when=now")
+	refused(5, `signal "a"`, "approve", run, "--name", "a", "--answer", "when=now")
+	p.Run("task", "reject", run, "--name", "b", "--reason", "too late")
+	as(rights.Submitter, "")
+	refused(5, "asks others for its approval", "reject", run, "--name", "d")
+	p.Run("task", "approve", run, "--name", "c", "--answer", "when=now")
+	as(rights.Operator, "")
+	refused(5, "nobody may give or refuse it", "approve", run, "--answer", "when=now")
+	p.Until("what they said has counted", func() bool {
+		tree := p.Run("task", "tree", run)
+		return strings.Count(tree, "finished") == 2 && strings.Contains(tree, "rejected by "+viewer+": too late") && strings.Contains(tree, "held")
+	})
 }

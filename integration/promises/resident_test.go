@@ -23,7 +23,7 @@ import (
 // misbehaving is a resident program whose handlers do harm in their first attempt. The ledger has a
 // line for each attempt, whatever becomes of it.
 const misbehaving = `
-import os, signal, sys, threading, time, millrace
+import dataclasses, os, signal, sys, threading, time, typing, millrace
 
 def harm(name):
     def handles(do):
@@ -81,6 +81,11 @@ def waits():
     millrace.status("waiting")
     millrace.wait(600)
 
+@dataclasses.dataclass
+class Answer:
+    who: typing.Literal["ann", "bob"]
+    note: str = ""
+
 def order(n):
     paid = millrace.step("charge", charge, retry={"max": 3, "min": "10ms", "max_delay": "20ms"})
     if millrace.attempt() == 2:
@@ -90,8 +95,12 @@ def order(n):
         raise RuntimeError("another id")
     millrace.sleep("grace", 0.05)
     doubled = millrace.call("double", handler="py-double", params={"n": paid})
-    who = millrace.wait_for("approval", timeout="1h")
+    who = millrace.wait_for("approval", timeout="1h", form=Answer).who
     failed = []
+    try:
+        millrace.wait_for("approval", form={"secret": True})
+    except millrace.Refused as e:
+        failed.append(str(e))
     for child in millrace.call_all("both", [{"handler": "py-double", "params": {"n": 1}}, {"argv": ["false"]}]):
         try:
             failed.append(child.result())
@@ -154,8 +163,9 @@ millrace.task('js-order', async (params, { id, attempt }) => {
   if (await millrace.step('same', () => first) !== first) throw new Error('another id')
   await millrace.sleep('grace', 0.05)
   const doubled = await millrace.call('double', { handler: 'js-double', params: { n: paid } })
-  const who = await millrace.waitFor('approval', '1h')
+  const { who } = await millrace.waitFor('approval', '1h', [{ name: 'who', enum: ['ann', 'bob'] }, { name: 'note', type: 'string', optional: true }])
   const failed = []
+  await millrace.waitFor('approval', '1h', { secret: true }).catch(err => failed.push(err.message))
   for (const child of await millrace.callAll('both', [{ handler: 'js-double', params: { n: 1 } }, { argv: ['false'] }])) {
     try {
       failed.push(child.result())
@@ -434,7 +444,12 @@ func (w *programs) order(t *testing.T, language string) string {
 	}) {
 		t.Fatal("it waits for no signal")
 	}
-	if _, err := w.c.Signal(t.Context(), r.ID, json.RawMessage(`"ann"`), ""); err != nil {
+	for data, want := range map[string]string{``: "who is missing", `{"who":"eve"}`: `who is "eve", want ann or bob`, `{"who":"ann","why":1}`: `"why" is not one`} {
+		if _, err := w.c.Signal(t.Context(), r.ID, json.RawMessage(data), ""); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("the answer %s: %v, want %s", data, err, want)
+		}
+	}
+	if _, err := w.c.Signal(t.Context(), r.ID, json.RawMessage(`{"who":"ann"}`), ""); err != nil {
 		t.Fatal(err)
 	}
 	ended, err := w.c.Wait(t.Context(), r.ID)
@@ -442,7 +457,7 @@ func (w *programs) order(t *testing.T, language string) string {
 		t.Fatal(err)
 	}
 	wantEnd(t, ended, task.Finished, "")
-	if got := string(ended.Result); got != `[42,"ann",[2,"exit","no signal"],2,true]` {
+	if got := string(ended.Result); got != `[42,"ann",["form has the secret value, and an answer stays in the log for all to read: name its file in params of the job",2,"exit","no signal"],2,true]` {
 		t.Errorf("it gave %s", got)
 	}
 	if n := w.attempts(t, ended.ID); n != 2 { // one failed, and one did it

@@ -123,7 +123,7 @@ that ended as error, cancelled or abnormal and that the filters choose.
 	}).many(&retryMany, `give all tasks another life that a filter chooses, up to 1000: {"filter":{"job":"hello","states":["error"]},"dry_run":true}`, Button{
 		On: []string{"tasks", "dead"}, Why: "They get another life and start again, under the same ids. What has not ended, or has finished, is left out.",
 	}),
-	on(rights.TaskSignal, `give a task the signal that it waits for: {"id":"…","data":{…},"reason":"…"}`, (*Service).signal, append(slices.Clone(acted), "not-asked")...).at("POST /tasks/{id}/signal").typed(&Command{
+	on(rights.TaskSignal, `give a task the signal that it waits for: {"id":"…","data":{…},"reason":"…"}`, (*Service).signal, append(slices.Clone(acted), "not-asked")...).at("POST /tasks/{id}/signal").asked("task approve").typed(&Command{
 		Use: "task approve ID... | FILTERS", Aliases: []string{"signal"},
 		Short: "Give tasks the approval that they wait for",
 		Long: `Gives tasks the approval that they wait for (signal in a job, run --signal), so that
@@ -143,7 +143,7 @@ of the user who gave it. If the job names who may, others are refused.` + chosen
 		Has: when(awaitsSignal),
 	}).many(&signalMany, `give all tasks that a filter chooses the signal that they wait for, up to 1000: {"filter":{"job":"release"},"data":{…},"dry_run":true}`),
 	[]*Endpoint{
-		on(rights.TaskReject, `refuse the signal that a task waits for, which ends it: {"id":"…","reason":"…"}`, (*Service).reject, append(slices.Clone(acted), "not-asked")...).at("POST /tasks/{id}/reject").typed(&Command{
+		on(rights.TaskReject, `refuse the signal that a task waits for, which ends it: {"id":"…","reason":"…"}`, (*Service).reject, append(slices.Clone(acted), "not-asked")...).at("POST /tasks/{id}/reject").asked("task reject").typed(&Command{
 			Use: "task reject ID...", Aliases: []string{"refuse"},
 			Short: "Refuse tasks the approval that they wait for",
 			Long: `Refuses tasks the approval that they wait for. They end as abnormal/rejected, with the

@@ -1,6 +1,7 @@
 package duties_test
 
 import (
+	"encoding/json"
 	"reflect"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"millrace/task"
 	"millrace/task/duties"
 	"millrace/task/job"
+	"millrace/task/param"
 	"millrace/task/placement"
 	"millrace/task/queue"
 	"millrace/task/value"
@@ -202,6 +204,15 @@ func TestNoCheckBindsAnOperator(t *testing.T) {
 		if d := duties.Owes(one, c.around, s); d.Who != "operator" || !d.By.Equal(one.EndBy) || d.Look || d.Command == nil {
 			t.Errorf("%s, with a total deadline: %+v, want it by then", name, d)
 		}
+	}
+}
+
+// Who is to approve reads which answers are wanted.
+func TestOwesAnswers(t *testing.T) {
+	spec := job.Spec{Handler: "h", Signal: &job.Signal{Form: []param.Param{{Name: "when"}, {Name: "share", Default: json.RawMessage(`1`)}, {Name: "note", Optional: true}, {Name: "who"}}}}
+	d := duties.Owes(logtest.Given(task.Submitted{Work: task.Work{Spec: &spec, Route: "default.5", Holds: []string{task.HoldSignal}}}), duties.Surroundings{}, logtest.Settings)
+	if want := " --answer when=… --answer who=…`), or"; !strings.Contains(d.What, want) {
+		t.Errorf("to do is %s, want %s", d.What, want)
 	}
 }
 

@@ -49,8 +49,15 @@ func signalDuty(t task.Task, around Surroundings, s Settings) Duty {
 	if signal != nil {
 		policy = cmp.Or(signal.OnTimeout, policy)
 	}
-	name := signal.Called()
-	d := Duty{Who: operator, What: fmt.Sprintf("give approval %q (`millrace task approve %s`), or refuse it (`millrace task reject %[2]s`)", name, t.ID)}
+	name, answers := signal.Called(), ""
+	if signal != nil {
+		for _, asked := range signal.Form {
+			if asked.Default == nil && !asked.Optional {
+				answers += " --answer " + asked.Name + "=…"
+			}
+		}
+	}
+	d := Duty{Who: operator, What: fmt.Sprintf("give approval %q (`millrace task approve %s%s`), or refuse it (`millrace task reject %[2]s`)", name, t.ID, answers)}
 	if t.Spec.Monitors() {
 		d = Duty{Who: "monitored program", What: "ping: `millrace ping " + t.Job + "`, or over HTTP /ping/" + t.Job}
 	}

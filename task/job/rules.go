@@ -3,6 +3,7 @@ package job
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"millrace/task/limit"
 	"millrace/task/value"
@@ -123,6 +124,35 @@ func replace[T any](is *T, by T, set bool) bool {
 		*is = by
 	}
 	return set
+}
+
+// OwnKeys has each key of a spec begin with an owner, and gives that to each limit without one, so that tasks of others
+// share none of them. A key that begins with a slash stays, for all share it.
+func (s *Spec) OwnKeys(owner string) {
+	own := func(key *string, may bool) {
+		switch {
+		case *key == "" && may:
+			*key = owner
+		case *key != "" && !strings.HasPrefix(*key, "/"):
+			*key = owner + "/" + *key
+		}
+	}
+	own(&s.Unique.Key, false)
+	if s.Collapse != nil {
+		own(&s.Collapse.Key, false)
+	}
+	for i := range s.PerNode {
+		own(&s.PerNode[i].Key, true)
+	}
+	for i := range s.Concurrency {
+		own(&s.Concurrency[i].Key, true)
+	}
+	for i := range s.Budget {
+		own(&s.Budget[i].Key, true)
+	}
+	for i := range s.Rate {
+		own(&s.Rate[i].Key, true)
+	}
 }
 
 // Postpones returns the rule with a name, if it postpones tasks.

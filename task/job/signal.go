@@ -84,15 +84,42 @@ func (s *Signal) validate() error {
 	if s.Remind != 0 && s.Remind.Std() < time.Minute {
 		return fmt.Errorf("signal.remind is %v, want at least 1m", s.Remind)
 	}
-	form := param.Params{Declared: s.Form}
+	return value.JoinFaults(append(validForm("signal.form", s.Form), value.NotBelowZero("signal.timeout", s.Timeout))...)
+}
+
+func validForm(field string, of []param.Param) (wrong []error) {
+	form := param.Params{Declared: of}
 	if secrets := form.Secrets(); len(secrets) > 0 {
-		return fmt.Errorf("signal.form has the secret %s, and an answer stays in the log for all to read: name its file in params of the job", secrets[0])
+		return []error{fmt.Errorf("%s has the secret %s, and an answer stays in the log for all to read: name its file in params of the job", field, secrets[0])}
 	}
-	var wrong []error
 	for _, err := range form.Validate() {
-		wrong = append(wrong, errors.New("signal.form"+strings.TrimPrefix(err.Error(), "params")))
+		wrong = append(wrong, errors.New(field+strings.TrimPrefix(err.Error(), "params")))
 	}
-	return value.JoinFaults(append(wrong, value.NotBelowZero("signal.timeout", s.Timeout))...)
+	return wrong
+}
+
+// MaxForm is how many bytes the form of the answers to a function may have.
+const MaxForm = 16 << 10
+
+// Lone is the name of the only question of a form whose answer is a value, and no object.
+const Lone = "value"
+
+// FormOf reads the form of answers that a program gives, if any: a list of questions, each as a job declares a parameter. One
+// without a name is to be alone, and then so is its answer: a value, and no object. The error says which field is
+// wrong.
+func FormOf(text json.RawMessage) (form []param.Param, alone bool, err error) {
+	if n := len(text); n == 0 {
+		return nil, false, nil
+	} else if n > MaxForm {
+		return nil, false, fmt.Errorf("form has %d bytes, want at most %d", n, MaxForm)
+	}
+	if err := value.Strictly(text, &form); err != nil {
+		return nil, false, fmt.Errorf("form: %w", err)
+	}
+	if alone = len(form) == 1 && form[0].Name == ""; alone {
+		form[0].Name = Lone
+	}
+	return form, alone, value.JoinFaults(validForm("form", form)...)
 }
 
 // Called is the name of the signal; that of a nil one is the default.
@@ -137,9 +164,8 @@ type told struct {
 // Awaiting is a signal for which a task waits; its Signal is nil if that has neither name, form nor who.
 type Awaiting struct {
 	*Signal
-	// Function says that a function waits: no answer at all is one, too. Alone says that an answer is the value of the
-	// form's only field, and no object.
-	Function, Alone bool
+	// Alone says that an answer is the value of the form's only question, and no object.
+	Alone bool
 }
 
 // Inputs is what the task is told about the signal: one member by the signal's name, with its sender and
@@ -173,13 +199,10 @@ func (a Awaiting) answers(data json.RawMessage, texts map[string]string) (json.R
 	if form.IsZero() && len(texts) == 0 {
 		return data, nil
 	}
-	if a.Function && string(bytes.TrimSpace(data)) == "null" {
+	alone := a.Alone && len(a.Form) == 1
+	if string(bytes.TrimSpace(data)) == "null" && (!alone || a.Form[0].Optional) {
 		data = nil
 	}
-	if a.Function && len(data) == 0 && len(texts) == 0 {
-		return nil, nil
-	}
-	alone := a.Alone && len(a.Form) == 1
 	var given map[string]json.RawMessage
 	switch {
 	case alone && len(data) > 0:

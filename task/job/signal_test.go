@@ -20,8 +20,10 @@ var asked = &Signal{Name: "go", Who: []string{"ann", "proxy:*@example.com"}, For
 
 // Those for which functions wait: of an answer with fields, and of one that is a value.
 var (
-	fields = Awaiting{Signal: &Signal{Name: "go", Form: []param.Param{{Name: "ok", Type: param.Boolean}, {Name: "note", Type: param.String, Optional: true}}}, Function: true}
-	count  = Awaiting{Signal: &Signal{Name: "go", Form: []param.Param{{Name: "value", Type: param.Integer}}}, Function: true, Alone: true}
+	fields = Awaiting{Signal: &Signal{Name: "go", Form: []param.Param{{Name: "ok", Type: param.Boolean}, {Name: "note", Type: param.String, Optional: true}}}}
+	count  = Awaiting{Signal: &Signal{Name: "go", Form: []param.Param{{Name: Lone, Type: param.Integer}}}, Alone: true}
+	// perhaps may be answered with nothing
+	perhaps = Awaiting{Signal: &Signal{Name: "go", Form: []param.Param{{Name: Lone, Type: param.Integer, Optional: true}}}, Alone: true}
 )
 
 func TestSignalValidate(t *testing.T) {
@@ -68,8 +70,8 @@ func TestSignalAnswers(t *testing.T) {
 		{of: Awaiting{Signal: asked}, by: "ann", data: `{"when":"now","when":"tonight"}`, want: "twice"},
 		{of: fields, by: "bob", data: `{"ok":true}`, told: `{"go":{"by":"bob","data":{"ok":true}}}`},
 		{of: fields, by: "bob", texts: map[string]string{"ok": "true", "note": "7"}, told: `{"go":{"by":"bob","data":{"note":"7","ok":true}}}`},
-		{of: fields, by: "bob", told: `{"go":{"by":"bob"}}`},
-		{of: fields, by: "bob", data: ` null`, told: `{"go":{"by":"bob"}}`},
+		{of: fields, by: "bob", want: "parameter ok is missing: want true or false"},
+		{of: fields, by: "bob", data: ` null`, want: "ok is missing"},
 		{of: fields, by: "bob", data: `null`, texts: map[string]string{"note": "a"}, want: "ok is missing"},
 		{of: fields, by: "bob", data: `{}`, want: "parameter ok is missing: want true or false"},
 		{of: fields, by: "bob", data: `{"ok":"yes"}`, want: `parameter ok is "yes", want true or false`},
@@ -79,12 +81,14 @@ func TestSignalAnswers(t *testing.T) {
 		{of: count, by: "bob", texts: map[string]string{"value": "7"}, told: `{"go":{"by":"bob","data":7}}`},
 		{of: count, by: "bob", data: `7`, texts: map[string]string{"value": "8"}, told: `{"go":{"by":"bob","data":8}}`},
 		{of: count, by: "bob", data: `null`, texts: map[string]string{"value": "8"}, told: `{"go":{"by":"bob","data":8}}`},
-		{of: count, by: "bob", told: `{"go":{"by":"bob"}}`},
-		{of: count, by: "bob", data: `null`, told: `{"go":{"by":"bob"}}`},
+		{of: count, by: "bob", want: `approval "go": parameter value is missing: want a whole number`},
+		{of: count, by: "bob", data: `null`, want: "value is null, want a whole number"},
+		{of: perhaps, by: "bob", told: `{"go":{"by":"bob"}}`},
+		{of: perhaps, by: "bob", data: `null`, told: `{"go":{"by":"bob"}}`},
 		{of: count, by: "bob", data: `"seven"`, want: `approval "go": parameter value is "seven", want a whole number`},
 		{of: count, by: "bob", data: `{"value":7}`, want: "want a whole number"},
 		{of: count, by: "bob", texts: map[string]string{"count": "7"}, want: `"count" is not one`},
-		{of: Awaiting{Signal: asked}, by: "ann", data: `null`, want: "no JSON object"},
+		{of: Awaiting{Signal: asked}, by: "ann", data: `null`, want: "when is missing"},
 		{of: Awaiting{Signal: &Signal{Who: []string{"ann", EveryOperator}}}, by: "bob", told: `{"signal":{"by":"bob"}}`},
 	} {
 		inputs, err := c.of.Inputs(c.by, json.RawMessage(c.data), c.texts)
@@ -100,6 +104,35 @@ func TestSignalAnswers(t *testing.T) {
 		}
 		if errors.Is(err, ErrNotAsked) != strings.Contains(c.want, "not bob") {
 			t.Errorf("%s: %v", c.by, err)
+		}
+	}
+}
+
+// A program asks by a list of questions, or by one without a name.
+func TestFormOf(t *testing.T) {
+	for _, c := range []struct {
+		text, form string
+		alone      bool
+		want       string
+	}{
+		{form: `null`},
+		{text: `null`, form: `null`},
+		{text: "[" + strings.Repeat(" ", MaxForm) + "]", want: "form has 16386 bytes, want at most 16384"},
+		{text: `[]`, form: `[]`},
+		{text: `[{"name":"when","enum":["now"]}]`, form: `[{"name":"when","enum":["now"]}]`},
+		{text: `[{"type":"integer","max":9}]`, form: `[{"name":"value","type":"integer","max":9}]`, alone: true},
+		{text: `[{"type":"integer"},{"name":"a"}]`, want: "form[0].name"},
+		{text: `[{"name":"a","type":"int"}]`, want: "form[0].type"},
+		{text: `[{"name":"a","kind":"integer"}]`, want: `form: there is no field "kind"`},
+		{text: `[{"name":"a","secret":true}]`, want: "form has the secret a"},
+		{text: `{"type":"integer"}`, want: "form: "},
+	} {
+		form, alone, err := FormOf(json.RawMessage(c.text))
+		switch got := string(value.Must(json.Marshal(form))); {
+		case c.want == "" && (err != nil || got != c.form || alone != c.alone):
+			t.Errorf("%s is %s, %v, %v", c.text, got, alone, err)
+		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%s: %v, want %s", c.text, err, c.want)
 		}
 	}
 }

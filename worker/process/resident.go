@@ -19,6 +19,7 @@ import (
 	"millrace/ipc"
 	"millrace/task"
 	"millrace/task/job"
+	"millrace/task/param"
 	"millrace/task/value"
 	"millrace/worker"
 	"millrace/worker/process/child"
@@ -523,12 +524,7 @@ func (s *session) comes(m ipc.Message) (*ipc.Outcome, error) {
 	case task.StepSleep:
 		err = f.Sleep(s.ctx, to.Name, time.Duration(to.For))
 	case task.StepAwait:
-		if err = value.ValidName("signal", to.Name); err == nil {
-			var came bool
-			if is.Value, came, err = f.Await(s.ctx, to.Name, time.Duration(to.Timeout), nil); !came {
-				is.Failed = "the signal did not come in time"
-			}
-		}
+		return s.steps.await(s.ctx, to)
 	case task.StepCall:
 		var ended []task.Input
 		if ended, err = f.Call(s.ctx, to.Name, len(to.Of), func(i int, key string) (task.ID, error) { return s.child(to.Of[i], key) }); err == nil {
@@ -544,6 +540,22 @@ func (s *session) comes(m ipc.Message) (*ipc.Outcome, error) {
 		err = fmt.Errorf("there is no kind %.40q of steps", to.Kind)
 	}
 	return is, err
+}
+
+// await waits for a signal.
+func (s *stepping) await(ctx context.Context, to ipc.Step) (*ipc.Outcome, error) {
+	if err := value.ValidName("signal", to.Name); err != nil {
+		return nil, err
+	}
+	form, alone, err := job.FormOf(to.Form)
+	if err != nil {
+		return nil, err
+	}
+	data, came, err := s.of.Await(ctx, to.Name, time.Duration(to.Timeout), func() ([]param.Param, bool) { return form, alone })
+	if !came {
+		return &ipc.Outcome{Known: true, Failed: "the signal did not come in time"}, err
+	}
+	return &ipc.Outcome{Known: true, Value: data}, err
 }
 
 // begin comes to a step that the program does.

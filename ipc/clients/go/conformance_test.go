@@ -107,7 +107,7 @@ func conforming() error {
 			if err := Sleep(ctx, "grace", time.Hour); err != nil {
 				return nil, err
 			}
-			if is["who"], err = WaitFor[string](ctx, "approval", 2*time.Hour); err != nil {
+			if is["who"], err = WaitFor[string](ctx, "approval", 2*time.Hour, map[string]any{"type": "string", "max": 40}); err != nil {
 				return nil, err
 			}
 			if is["child"], err = Call[int](ctx, "thumb", map[string]any{"handler": "resize", "params": map[string]int{"width": 1}}); err != nil {
@@ -125,7 +125,7 @@ func conforming() error {
 				return nil, err
 			}
 			failed := []any{step.Message, step.Tries}
-			if _, err = WaitFor[any](ctx, "approval", 0); errors.Is(err, ErrNoSignal) {
+			if _, err = WaitFor[any](ctx, "approval", 0, map[string]any{"name": "url", "type": "string"}, map[string]any{"name": "width", "type": "integer", "optional": true}); errors.Is(err, ErrNoSignal) {
 				failed = append(failed, "no signal")
 			}
 			both, err := CallAll(ctx, "both", map[string]any{"handler": "a"}, map[string]any{"job": "b"})
@@ -259,7 +259,7 @@ const conversation = `
 < ACK {"ok":true,"step":{"known":true,"value":{"paid":8}}}
 > STEP {"for":3600,"kind":"sleep","name":"grace"}
 < ACK {"ok":true,"step":{"known":true}}
-> STEP {"kind":"await","name":"approval","timeout":7200}
+> STEP {"form":[{"max":40,"type":"string"}],"kind":"await","name":"approval","timeout":7200}
 < ACK {"ok":true,"step":{"known":true,"value":"ann"}}
 > STEP {"kind":"call","name":"thumb","of":[{"handler":"resize","params":{"width":1}}]}
 < ACK {"ok":true,"step":{"known":true,"value":[{"task":"01C","state":"finished","result":5}]}}
@@ -272,7 +272,7 @@ const conversation = `
 < ACK {"ok":true,"step":{}}
 > STEPPED {"error":{"message":"no luck","retry_after":"1s"}}
 < ACK {"ok":true,"step":{"failed":"no luck","tries":4}}
-> STEP {"kind":"await","name":"approval"}
+> STEP {"form":[{"name":"url","type":"string"},{"name":"width","optional":true,"type":"integer"}],"kind":"await","name":"approval"}
 < ACK {"ok":true,"step":{"known":true,"failed":"too late"}}
 > STEP {"kind":"call","name":"both","of":[{"handler":"a"},{"job":"b"}]}
 < ACK {"ok":true,"step":{"known":true,"value":[{"task":"01A","state":"finished"},{"task":"01B","state":"error","reason":"exit"}]}}

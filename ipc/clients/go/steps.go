@@ -90,9 +90,14 @@ func Sleep(ctx context.Context, name string, d time.Duration) error {
 }
 
 // WaitFor waits for a signal, and returns the data that came with it. Timeout is how long it waits, 0 for
-// ever; then the error wraps [ErrNoSignal]. Other errors are those of [Sleep].
-func WaitFor[T any](ctx context.Context, name string, timeout time.Duration) (out T, err error) {
+// ever; then the error wraps [ErrNoSignal]. Form are the questions that whoever gives it answers, each as a job
+// declares a parameter; one without a name is the only one, whose answer is the data. Others are refused, none at
+// all included, unless there is no form. Other errors are those of [Sleep].
+func WaitFor[T any](ctx context.Context, name string, timeout time.Duration, form ...map[string]any) (out T, err error) {
 	asked := map[string]any{"kind": "await", "name": name}
+	if len(form) > 0 {
+		asked["form"] = form
+	}
 	if timeout > 0 {
 		asked["timeout"] = timeout.Seconds()
 	}

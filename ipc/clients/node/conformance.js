@@ -44,7 +44,7 @@ millrace.task('steps', async () => {
   const year = (await millrace.now()).getUTCFullYear()
   const paid = await millrace.step('charge', () => ({ paid: 7 }), { retry: 2 })
   await millrace.sleep('grace', 3600)
-  const who = await millrace.waitFor('approval', 7200)
+  const who = await millrace.waitFor('approval', 7200, { type: 'string', max: 40 })
   const child = await millrace.call('thumb', { handler: 'resize', params: { width: 1 } })
   return { id, year, paid, who, child, way: await millrace.version('tax', 2) }
 })
@@ -52,7 +52,7 @@ millrace.task('missteps', async () => {
   const failed = []
   const unlucky = async () => { throw new millrace.Failure('no luck', { retry_after: '1s' }) }
   await millrace.step('charge', unlucky, { retry: { max: 3, min: '1s' } }).catch(err => failed.push(err.reason, err.tries))
-  await millrace.waitFor('approval').catch(err => failed.push(err instanceof millrace.NoSignal && 'no signal'))
+  await millrace.waitFor('approval', undefined, [{ name: 'url', type: 'string' }, { name: 'width', type: 'integer', optional: true }]).catch(err => failed.push(err instanceof millrace.NoSignal && 'no signal'))
   for (const child of await millrace.callAll('both', [{ handler: 'a' }, { job: 'b' }])) {
     try {
       failed.push(child.result())

@@ -9,6 +9,8 @@ export interface More { class?: string, retryable?: boolean, retry_after?: Span,
 export interface Retry { max?: number, backoff?: 'exponential' | 'linear' | 'fixed', min?: string, max_delay?: string, jitter?: number, on?: string[], not_on?: string[], budget?: string }
 /** A submission: one of job, handler, argv, shell and spec, and any of its other fields. */
 export interface Submission { key?: string, job?: string, handler?: string, argv?: string[], shell?: string, spec?: object, params?: object, queue?: string, labels?: Record<string, string>, retries?: number, [field: string]: unknown }
+/** A parameter as jobs declare it; one without a name is the only question, whose answer is a value. */
+export interface Question { name?: string, title?: string, description?: string, type?: 'string' | 'integer' | 'number' | 'boolean' | 'array' | 'object', enum?: Json[], min?: number, max?: number, pattern?: string, schema?: object, default?: Json, optional?: boolean }
 export interface Child<R = any> { task: string, state: string, reason?: string, result (): R }
 export interface Init { task: string, attempt: number, epoch: number, job?: string, node: string, queue: string, time: string, deadline?: string, params?: any, labels?: Record<string, string>, parent?: string, inputs?: any, checkpoint?: any, handler?: string }
 export interface Ack { ok: boolean, error?: string, task?: string, until?: string }
@@ -25,7 +27,7 @@ export function run (): void
 
 export function step<R> (name: string, f: () => R | Promise<R>, options?: { retry?: number | Retry }): Promise<R>
 export function sleep (name: string, time: Span): Promise<void>
-export function waitFor<D = any> (name: string, timeout?: Span): Promise<D>
+export function waitFor<D = any> (name: string, timeout?: Span, form?: Question | Question[]): Promise<D>
 export function call<R = any> (name: string, task: Submission): Promise<R>
 export function callAll<R = any> (name: string, tasks: Submission[]): Promise<Child<R>[]>
 export function now (): Promise<Date>

@@ -348,8 +348,12 @@ module.exports = {
   step,
   /** Wait so long, once: seconds, or a text such as "24h". No slot is taken meanwhile. */
   sleep: async (name, time) => { await comes('sleep', name, { for: time }) },
-  /** Wait for a signal; resolves to the data that came with it, rejects with NoSignal after timeout. */
-  waitFor: async (name, timeout) => (await comes('await', name, { timeout })).value,
+  /**
+   * Wait for a signal; resolves to the data that came with it, rejects with NoSignal after timeout. With a form other
+   * answers are refused: a list of questions, each as a job declares a parameter, for an object; or one of them
+   * without a name, for a value.
+   */
+  waitFor: async (name, timeout, form) => (await comes('await', name, { timeout, form: form && [].concat(form) })).value,
   /** Have a child run, as by spawn; resolves to its result. Rejects with StepFailed if it does not finish. */
   call: async (name, task) => (await callAll(name, [task]))[0].result(),
   callAll,

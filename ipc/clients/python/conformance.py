@@ -88,7 +88,7 @@ def steps():
     id, at = millrace.new_id(), millrace.now()
     paid = millrace.step("charge", lambda: {"paid": 7}, retry=2)
     millrace.sleep("grace", 3600)
-    who = millrace.wait_for("approval", timeout=7200)
+    who = millrace.wait_for("approval", timeout=7200, form={"type": "string", "max": 40})
     child = millrace.call("thumb", handler="resize", params={"width": 1})
     return {"id": id, "year": at.year, "paid": paid, "who": who, "child": child, "way": millrace.version("tax", 2)}
 
@@ -102,7 +102,7 @@ def missteps():
     except millrace.StepFailed as e:
         failed = [e.message, e.tries]
     try:
-        millrace.wait_for("approval")
+        millrace.wait_for("approval", form=Resize)
     except millrace.NoSignal:
         failed.append("no signal")
     for child in millrace.call_all("both", [{"handler": "a"}, {"job": "b"}]):

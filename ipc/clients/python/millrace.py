@@ -36,6 +36,7 @@ import signal
 import sys
 import threading
 import traceback
+import typing
 
 VERSION = 1
 MAX_VALUE = 64 << 10  # bytes of a result or a checkpoint as JSON
@@ -500,9 +501,31 @@ def sleep(name, seconds):
     _step("sleep", name, **{"for": seconds})
 
 
-def wait_for(name, timeout=None):
-    """Wait for a signal, and return the data that came with it. Raises NoSignal after timeout."""
-    return _step("await", name, **({} if timeout is None else {"timeout": timeout})).get("value")
+def wait_for(name, timeout=None, form=None):
+    """Wait for a signal, and return the data that came with it. Raises NoSignal after timeout.
+
+    With a form other answers are refused. It is a dataclass, of which this returns one; or a list of
+    questions, each as a job declares a parameter, for a dict; or one of them without a name, for a value.
+    """
+    typed = dataclasses.is_dataclass(form)
+    asked = {"timeout": timeout, "form": _questions(form) if typed else [form] if isinstance(form, dict) else form}
+    data = _step("await", name, **{k: v for k, v in asked.items() if v is not None}).get("value")
+    return _fits(form, data or {}) if typed else data
+
+
+def _questions(of):
+    """The fields of a dataclass, each as a job declares a parameter."""
+    form = []
+    for field in _signature(of).parameters.values():
+        is_ = {"name": field.name}
+        if field.annotation in _KINDS:
+            is_["type"] = _KINDS[field.annotation]
+        elif typing.get_origin(field.annotation) is typing.Literal:
+            is_["enum"] = list(typing.get_args(field.annotation))
+        if field.default is not field.empty:
+            is_["optional"] = True
+        form.append(is_)
+    return form
 
 
 def call(name, /, **task):
@@ -578,6 +601,9 @@ def _arguments(function, params):
     return [], _fits(function, params)
 
 
+_KINDS = {str: "string", int: "integer", float: "number", bool: "boolean", list: "array", dict: "object"}
+
+
 def _fits(of, params):
     try:
         wanted = _signature(of)
@@ -585,7 +611,7 @@ def _fits(of, params):
             kind = wanted.parameters[name].annotation if name in params else None
             if kind is float and type(value) is int:
                 continue
-            if kind in (str, int, float, bool, list, dict) and type(value) is not kind:
+            if kind in _KINDS and type(value) is not kind:
                 raise TypeError("%s is %r, want %s" % (name, value, kind.__name__))
     except TypeError as e:
         raise Failure("params: %s" % e, cls="user", retryable=False) from None
