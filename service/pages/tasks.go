@@ -119,7 +119,7 @@ type facet struct {
 	Values  []tab
 }
 
-// latestKey is the time of the latest tasks that are counted by their jobs, which is done once in latestFor.
+// latestKey is the time of the latest tasks that are looked at as a whole, which is done once in latestFor.
 type latestKey struct {
 	at  string
 	now time.Time
