@@ -52,7 +52,7 @@ type taskList struct {
 	// Searched is of how many tasks the records were read.
 	Searched int
 	// Lines are the rows as they are drawn, and Folds tells whether one stands for several.
-	Lines []taskLine
+	Lines []wording.Line
 	Folds bool
 	// Acts are the commands for many of them, and Whole is the query that chooses all.
 	Acts  []bulkAct
@@ -81,11 +81,11 @@ func (d *taskList) find(ctx context.Context, l *look, noun string, of view.Filte
 	d.Rows, d.Next, d.Searched = taskRows(&page), page.Next, page.Searched
 	l.Still = d.Searched > 0
 	asked, _ := view.ParseFilter(d.Query, l.Now)
-	d.Lines = linesOf(d.Rows, noun == "tasks" && asked.Schedule == "" && asked.Job == "" && l.Asked("fold") != "none")
-	d.Folds = slices.ContainsFunc(d.Lines, func(t taskLine) bool { return t.Runs != nil })
+	d.Lines = wording.Lines(d.Rows, noun == "tasks" && asked.Schedule == "" && asked.Job == "" && l.Asked("fold") != "none")
+	d.Folds = slices.ContainsFunc(d.Lines, func(t wording.Line) bool { return t.Runs != nil })
 	if shown == nil {
 		shown = usualColumns
-		if slices.ContainsFunc(d.Lines, func(t taskLine) bool { return t.Row != nil && len(t.Row.Params) > 0 }) {
+		if slices.ContainsFunc(d.Lines, func(t wording.Line) bool { return t.Row != nil && len(t.Row.Params) > 0 }) {
 			shown = slices.Insert(slices.Clone(shown), slices.Index(shown, "why"), "params")
 		}
 	}

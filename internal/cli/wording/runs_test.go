@@ -1,29 +1,23 @@
-package pages
+package wording
 
 import (
-	"encoding/json"
 	"fmt"
-	"html"
-	"regexp"
-	"strconv"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"millrace/internal/cli/wording"
 	"millrace/task"
-	"millrace/task/job"
-	"millrace/task/value"
 )
 
 // tasksIn are tasks, the newest first: a word each, of a kind, a state and what else there is. A task is of
 // schedule S or T, of job J, a step P of the task behind it, or of none; "." has finished, "x" has failed.
-func tasksIn(t *testing.T, text string) (rows []wording.TaskRow) {
+func tasksIn(t *testing.T, text string) (rows []TaskRow) {
 	t.Helper()
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	words := strings.Fields(text)
 	for i, word := range words {
-		r := wording.TaskRow{Task: task.Task{ID: task.ID(fmt.Sprintf("%02d", len(words)-i))}}
+		r := TaskRow{Task: task.Task{ID: task.ID(fmt.Sprintf("%02d", len(words)-i))}}
 		r.SubmittedAt = noon.Add(-time.Duration(i) * time.Minute)
 		name, state, parent := word[:1], word[1:2], word[2:]
 		if parent != "" {
@@ -69,16 +63,20 @@ func TestLines(t *testing.T) {
 		{"steps are in the row of their run", "-.3 S. S. S. S. -.", "S*4 with 1 finished 4 -1"},
 		{"a failed step of a run that has not", "S. S. S. S. -x5 S. S. S. S. S.", "S*4 finished 4 S5 >-6 S*4 finished 4"},
 		{"a failed step of one that has", "-x2 S. S. Sx S.", "S*4 with 1 bad 1 last 2 finished 3"},
+		{"steps of a task on another page", strings.Repeat("J.0 ", 10), "J10 J9 J8 J7 J6 J5 J4 J3 J2 J1"},
 		{"a step of a scheduled run on another page", "J.0 S. S. S. S.", "J5 S*4 finished 4"},
 	} {
-		var got []string
-		for _, l := range linesOf(tasksIn(t, c.rows), true) {
+		var got, marks []string
+		for _, l := range Lines(tasksIn(t, c.rows), true) {
 			r := l.Runs
 			if r == nil {
 				got = append(got, strings.Repeat(">", l.Row.Depth)+nameOf(l.Row)+strings.TrimLeft(string(l.Row.ID), "0"))
 				continue
 			}
 			text := fmt.Sprintf("%s*%d", r.Name, r.N)
+			if marks = append(marks, r.Mark); r.From.IsZero() || !r.From.Before(r.To) {
+				t.Errorf("%s: they are from %v to %v", c.name, r.From, r.To)
+			}
 			if n := r.Steps(); n > 0 {
 				text += fmt.Sprintf(" with %d", n)
 			}
@@ -93,10 +91,13 @@ func TestLines(t *testing.T) {
 		if text := strings.Join(got, " "); text != c.want {
 			t.Errorf("%s: they are %s, want %s", c.name, text, c.want)
 		}
+		if len(marks) > 1 && marks[0][:10] == marks[1][:10] && !slices.Equal(marks, []string{"schedule-S-1", "schedule-S-0"}) {
+			t.Errorf("%s: the marks are %q, counted from the oldest", c.name, marks)
+		}
 	}
 }
 
-func nameOf(r *wording.TaskRow) string {
+func nameOf(r *TaskRow) string {
 	switch {
 	case r.Schedule != "":
 		return r.Schedule
@@ -104,53 +105,4 @@ func nameOf(r *wording.TaskRow) string {
 		return r.Job
 	}
 	return "-"
-}
-
-// A page of the list counts what a row holds: the next page begins behind it, in the past as well. The row leads to
-// its runs, and to those that have failed; files have a row for each.
-func TestRunsInOneRow(t *testing.T) {
-	t.Parallel()
-	p := open(t)
-	p.node("w1", ready("s1")...)
-	p.schedule("pulse", job.Schedule{Every: value.Duration(time.Minute)}, "date")
-	var first task.ID
-	for i := range 60 {
-		made, _, err := p.client.RunTick(t.Context(), "pulse", time.Date(2026, 3, 4, 3, i, 0, 0, time.UTC))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if i == 0 {
-			first = made.ID
-		}
-	}
-	other := command("date")
-	other.Params = map[string]json.RawMessage{"customer": json.RawMessage(`"acme"`), "pages": json.RawMessage(`7`), "text": json.RawMessage(strconv.Quote(strings.Repeat("long ", 100)))}
-	p.submit(other)
-	head, err := p.client.Task(t.Context(), first)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.fails(first, head.Head)
-	next := regexp.MustCompile(`href="\./tasks\?([^"]*)" rel="next"`)
-	for _, at := range []string{"", fmt.Sprintf("at=%d", p.server.Desk.Reached())} {
-		page, _ := p.get(200, "/tasks?"+at)
-		p.says(page, ">49 runs of schedule pulse<", "49 pending", "03:11:00</time> to ", "03:59:00", `customer=acme pages=7 text=&#34;long `, "…</span>", ">parameters</th>")
-		if n := strings.Count(page, "<tr id="); n != 2 || strings.Contains(page, "failed") {
-			t.Errorf("the page has %d rows, want 2 without a failure: %s", n, page)
-		}
-		page, _ = p.get(200, "/tasks?"+html.UnescapeString(next.FindStringSubmatch(page)[1]))
-		p.says(page, ">11 runs of schedule pulse<", "10 pending", "1 failed", ">exit code 7</a>", `href="./tasks/`+string(first), "03:00:00", "03:10:00")
-		if strings.Contains(page, ">parameters</th>") {
-			t.Error("parameters are shown where no task has some")
-		}
-		for text, n := range map[string]int{"11 runs of": 11, `<span class="state s-error"><span aria-hidden="true">✗</span> 1 failed`: 1, "each run in": 11} {
-			to := regexp.MustCompile(`href="\.([^"]*)"[^>]*>` + text).FindStringSubmatch(page)
-			if runs, _ := p.get(200, html.UnescapeString(to[1])); strings.Count(runs, `<tr id="t-`) != n || strings.Contains(runs, `<tr id="f-`) {
-				t.Errorf("%s shows other runs than %d: %s", to[1], n, runs)
-			}
-		}
-	}
-	if text, _ := p.get(200, "/tasks/export?as=jsonl"); strings.Count(text, "\n") != 61 {
-		t.Errorf("the file is %s", text)
-	}
 }

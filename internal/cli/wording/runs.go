@@ -1,11 +1,10 @@
-package pages
+package wording
 
 import (
 	"fmt"
 	"slices"
 	"time"
 
-	"millrace/internal/cli/wording"
 	"millrace/projections/view"
 	"millrace/task"
 )
@@ -17,14 +16,14 @@ var leastFolded = map[string]int{"schedule": 4, "job": 10}
 // deepest is how far a step is indented at most.
 const deepest = 4
 
-// taskLine is a row of a page of tasks: a task, or runs that stand in one row.
-type taskLine struct {
-	Row  *wording.TaskRow // nil for runs
-	Runs *runs            // nil for a task
+// Line is a row of a page of tasks: one of Row, a task, and Runs, which stand in one row, is not nil.
+type Line struct {
+	Row  *TaskRow
+	Runs *Runs
 }
 
-// runs are ended or waiting runs of one schedule or job, with their steps.
-type runs struct {
+// Runs are ended or waiting runs of one schedule or job, with their steps.
+type Runs struct {
 	// Mark is the same when more of them are on the page.
 	Mark string
 	// Key and Name are the term of a query that chooses them.
@@ -32,37 +31,38 @@ type runs struct {
 	// N is how many runs there are, of which Bad have failed.
 	N, Bad int
 	// Others are those that have not failed, by their states.
-	Others []stateCount
+	Others []StateCount
 	// From and To are the first and the last planned time, or of submission.
 	From, To time.Time
 	// Last is the latest one that has failed; nil for none.
-	Last *wording.TaskRow
+	Last *TaskRow
 	// Tasks are the runs and their steps.
 	Tasks family
 }
 
 // family is a task and the steps that stand below it.
-type family []*wording.TaskRow
+type family []*TaskRow
 
-type stateCount struct {
+// StateCount is how many are in a state.
+type StateCount struct {
 	State task.State
 	N     int
 }
 
 // Steps is how many of the tasks are steps.
-func (r *runs) Steps() int { return len(r.Tasks) - r.N }
+func (r *Runs) Steps() int { return len(r.Tasks) - r.N }
 
 // Only is a query that chooses these runs, of those that another one chooses, or the failed ones alone.
-func (r *runs) Only(query string, failed bool) string {
+func (r *Runs) Only(query string, failed bool) string {
 	if failed {
 		query = view.WithTerm(query, "state", "error,abnormal")
 	}
 	return view.WithTerm(query, r.Key, view.Term(r.Name))
 }
 
-// linesOf arranges tasks, of which the newest come first: steps stand below their parents, and many runs between
+// Lines arranges tasks, of which the newest come first: steps stand below their parents, and many runs between
 // two tasks that stand by themselves in one row, at the place of the newest.
-func linesOf(rows []wording.TaskRow, folds bool) (all []taskLine) {
+func Lines(rows []TaskRow, folds bool) (all []Line) {
 	var between []family // each with its steps
 	for _, run := range families(rows) {
 		if key, _ := run.key(); folds && key != "" {
@@ -83,15 +83,15 @@ func linesOf(rows []wording.TaskRow, folds bool) (all []taskLine) {
 	return all
 }
 
-func (f family) lines() (all []taskLine) {
+func (f family) lines() (all []Line) {
 	for _, row := range f {
-		all = append(all, taskLine{Row: row})
+		all = append(all, Line{Row: row})
 	}
 	return all
 }
 
 // families are the tasks without a parent among them, each with its steps behind it, the first step first.
-func families(rows []wording.TaskRow) (all []family) {
+func families(rows []TaskRow) (all []family) {
 	there, steps := map[task.ID]bool{}, map[task.ID]family{}
 	for i := range rows {
 		there[rows[i].ID] = true
@@ -99,8 +99,8 @@ func families(rows []wording.TaskRow) (all []family) {
 	for i := range slices.Backward(rows) {
 		steps[rows[i].Parent] = append(steps[rows[i].Parent], &rows[i])
 	}
-	var add func(row *wording.TaskRow, depth int)
-	add = func(row *wording.TaskRow, depth int) {
+	var add func(row *TaskRow, depth int)
+	add = func(row *TaskRow, depth int) {
 		row.Depth = min(depth, deepest)
 		last := len(all) - 1
 		all[last] = append(all[last], row)
@@ -138,12 +138,12 @@ func (f family) key() (key, name string) {
 }
 
 // folded adds runs, those of one key in one row if they are many.
-func folded(all []taskLine, between []family) []taskLine {
-	of := map[string]*runs{}
+func folded(all []Line, between []family) []Line {
+	of := map[string]*Runs{}
 	for _, run := range between {
 		key, name := run.key()
 		if of[key+name] == nil {
-			of[key+name] = &runs{Key: key, Name: name}
+			of[key+name] = &Runs{Key: key, Name: name}
 		}
 		of[key+name].add(run)
 	}
@@ -153,13 +153,13 @@ func folded(all []taskLine, between []family) []taskLine {
 		case is.N < leastFolded[key]:
 			all = append(all, run.lines()...)
 		case is.Tasks[0] == run[0]:
-			all = append(all, taskLine{Runs: is})
+			all = append(all, Line{Runs: is})
 		}
 	}
 	return all
 }
 
-func (r *runs) add(run family) {
+func (r *Runs) add(run family) {
 	r.N++
 	r.Tasks = append(r.Tasks, run...)
 	at := run[0].Tick
@@ -178,9 +178,9 @@ func (r *runs) add(run family) {
 		}
 		return
 	}
-	i := slices.IndexFunc(r.Others, func(c stateCount) bool { return c.State == run[0].State })
+	i := slices.IndexFunc(r.Others, func(c StateCount) bool { return c.State == run[0].State })
 	if i < 0 {
-		i, r.Others = len(r.Others), append(r.Others, stateCount{State: run[0].State})
+		i, r.Others = len(r.Others), append(r.Others, StateCount{State: run[0].State})
 	}
 	r.Others[i].N++
 }

@@ -1,0 +1,65 @@
+package pages
+
+import (
+	"encoding/json"
+	"fmt"
+	"html"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"millrace/task"
+	"millrace/task/job"
+	"millrace/task/value"
+)
+
+// A page of the list counts what a row holds: the next page begins behind it, in the past as well. The row leads to
+// its runs, and to those that have failed; files have a row for each.
+func TestRunsInOneRow(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	p.node("w1", ready("s1")...)
+	p.schedule("pulse", job.Schedule{Every: value.Duration(time.Minute)}, "date")
+	var first task.ID
+	for i := range 60 {
+		made, _, err := p.client.RunTick(t.Context(), "pulse", time.Date(2026, 3, 4, 3, i, 0, 0, time.UTC))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			first = made.ID
+		}
+	}
+	other := command("date")
+	other.Params = map[string]json.RawMessage{"customer": json.RawMessage(`"acme"`), "pages": json.RawMessage(`7`), "text": json.RawMessage(strconv.Quote(strings.Repeat("long ", 100)))}
+	p.submit(other)
+	head, err := p.client.Task(t.Context(), first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.fails(first, head.Head)
+	next := regexp.MustCompile(`href="\./tasks\?([^"]*)" rel="next"`)
+	for _, at := range []string{"", fmt.Sprintf("at=%d", p.server.Desk.Reached())} {
+		page, _ := p.get(200, "/tasks?"+at)
+		p.says(page, ">49 runs of schedule pulse<", "49 pending", "03:11:00</time> to ", "03:59:00", `customer=acme pages=7 text=&#34;long `, "…</span>", ">parameters</th>")
+		if n := strings.Count(page, "<tr id="); n != 2 || strings.Contains(page, "failed") {
+			t.Errorf("the page has %d rows, want 2 without a failure: %s", n, page)
+		}
+		page, _ = p.get(200, "/tasks?"+html.UnescapeString(next.FindStringSubmatch(page)[1]))
+		p.says(page, ">11 runs of schedule pulse<", "10 pending", "1 failed", ">exit code 7</a>", `href="./tasks/`+string(first), "03:00:00", "03:10:00")
+		if strings.Contains(page, ">parameters</th>") {
+			t.Error("parameters are shown where no task has some")
+		}
+		for text, n := range map[string]int{"11 runs of": 11, `<span class="state s-error"><span aria-hidden="true">✗</span> 1 failed`: 1, "each run in": 11} {
+			to := regexp.MustCompile(`href="\.([^"]*)"[^>]*>` + text).FindStringSubmatch(page)
+			if runs, _ := p.get(200, html.UnescapeString(to[1])); strings.Count(runs, `<tr id="t-`) != n || strings.Contains(runs, `<tr id="f-`) {
+				t.Errorf("%s shows other runs than %d: %s", to[1], n, runs)
+			}
+		}
+	}
+	if text, _ := p.get(200, "/tasks/export?as=jsonl"); strings.Count(text, "\n") != 61 {
+		t.Errorf("the file is %s", text)
+	}
+}
