@@ -95,6 +95,11 @@ func TestLines(t *testing.T) {
 			t.Errorf("%s: the marks are %q, counted from the oldest", c.name, marks)
 		}
 	}
+	rows := tasksIn(t, "S. S. Sx S.")
+	rows[1].Tick = rows[0].Tick.Add(time.Hour) // made up for later
+	if r := Lines(rows, true)[0].Runs; r.To != rows[1].Tick || r.Only("state:error x", true) != "schedule:S state:error,abnormal x" || r.Only("x", false) != "schedule:S x" {
+		t.Errorf("they are until %v, and found by %s", r.To, r.Only("state:error x", true))
+	}
 }
 
 func nameOf(r *TaskRow) string {
