@@ -2,6 +2,7 @@ package browser
 
 import (
 	"slices"
+	"strconv"
 	"testing"
 )
 
@@ -109,6 +110,33 @@ func TestRowsOfTheNextPage(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Many runs of a schedule are one row, which counts those that end while one reads; a run that is seen stays in its place.
+func TestRunsInOneRow(t *testing.T) {
+	s := open(t, "dev")
+	b := look(t, s)
+	s.cli(t, "schedule", "add", "pulse", "--every", "1s", "--", "/bin/sh", "-c", "sleep 0.5")
+	b.goTo("/tasks")
+	b.until("runs are in one row, and one goes on", `document.querySelector("#f-schedule-pulse-0") && document.querySelector("#rows tr[id^='t-'] .s-running") || (document.readyState === "complete" && location.reload())`)
+	const state = `document.querySelector("#rows tbody tr[id^='t-']").innerText`
+	runs := ask[string](b, `document.querySelector("#f-schedule-pulse-0 a").innerText`)
+	b.until("it has ended where it was", state+`.includes("finished")`)
+	b.until("it is counted", `document.querySelector("#f-schedule-pulse-0 a").innerText !== `+strconv.Quote(runs))
+	if gone := ask[int](b, `document.querySelectorAll("#rows [data-gone]").length`); gone != 0 {
+		t.Errorf("%d rows look as if they had left the list", gone)
+	}
+	for _, width := range []int64{360, 768, 1280, 1600} {
+		for _, scheme := range []string{"light", "dark"} {
+			b.as(scheme, width, 900)
+			if wrong := append(b.layout(), b.barriers()...); len(wrong) > 0 {
+				t.Errorf("the list, %s, %d: %q", scheme, width, wrong)
+			}
+		}
+	}
+	b.as("light", 1280, 900)
+	b.click("#f-schedule-pulse-0 a")
+	b.until("its runs are listed", `location.search.includes("schedule%3Apulse") && document.querySelectorAll("#rows tbody tr[id^='t-']").length > 4 && !document.querySelector("#rows tr[id^='f-']")`)
 }
 
 // A list is narrowed by a click, kept as a view, and left by the palette; what was done can be taken back at once.

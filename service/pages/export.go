@@ -24,7 +24,8 @@ import (
 	"millrace/task/value"
 )
 
-// usualColumns are those of the list of tasks by default. A URL names others; a file has all of them.
+// usualColumns are those of the list of tasks by default, and parameters if one has some. A URL names others; a file
+// has all of them.
 var usualColumns = []string{"state", "id", "what", "why", "attempt", "ran", "node", "since"}
 
 // columnsOf are all columns of tasks, for pages and files.
@@ -32,15 +33,12 @@ func columnsOf(now time.Time) []term.Column[wording.TaskRow] {
 	return wording.TaskColumns(now, task.ID.Short)
 }
 
-// shownColumns returns the names that a query has, or the usual ones, in the order of files.
+// shownColumns returns the names that a query has, in the order of files; nil for none.
 func shownColumns(names []string) (shown []string) {
 	for _, c := range columnsOf(time.Time{}) {
 		if slices.Contains(names, c.Called()) {
 			shown = append(shown, c.Called())
 		}
-	}
-	if shown == nil {
-		return usualColumns
 	}
 	return shown
 }

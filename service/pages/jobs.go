@@ -283,17 +283,20 @@ const (
 	smallHeight = 24
 )
 
+// measures are what is measured of attempts; 0 means that it was not.
+var measures = []struct {
+	name string
+	is   func(u *task.Usage) int64
+	text func(int64) string
+}{
+	{"memory", func(u *task.Usage) int64 { return u.MaxMemory }, wording.ByteCount},
+	{"processor", func(u *task.Usage) int64 { return int64(u.UserTime + u.SystemTime) }, func(n int64) string { return wording.Span(time.Duration(n)) }},
+}
+
 // smalls are the small lines of tasks, which are sorted by age, the youngest first: of their memory, and of the time of
 // processors. There are none of fewer than two that were measured.
 func smalls(tasks []task.Task) (all []small) {
-	for _, of := range []struct {
-		name string
-		is   func(u *task.Usage) int64
-		text func(int64) string
-	}{
-		{"memory", func(u *task.Usage) int64 { return u.MaxMemory }, wording.ByteCount},
-		{"processor", func(u *task.Usage) int64 { return int64(u.UserTime + u.SystemTime) }, func(n int64) string { return wording.Span(time.Duration(n)) }},
-	} {
+	for _, of := range measures {
 		var values []int64
 		for i := range slices.Backward(tasks) {
 			if u := tasks[i].Usage; u != nil && of.is(u) > 0 {

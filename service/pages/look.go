@@ -442,8 +442,11 @@ func (l *look) For(from time.Time) template.HTML {
 	return template.HTML(`<span class="for" data-since="` + from.UTC().Format(time.RFC3339Nano) + `">` + text + `</span>`)
 }
 
-// shownName is how much of a command a list shows.
-const shownName = 60
+// shownName is how much of a command a list shows, and shownParams of parameters.
+const (
+	shownName   = 60
+	shownParams = 120
+)
 
 // functions are the functions of templates beside the methods of a look.
 var functions = template.FuncMap{
@@ -453,6 +456,7 @@ var functions = template.FuncMap{
 	"field":     fieldOf,
 	"planned":   func(s job.Schedule) string { return wording.Planned(&s) },
 	"pairs":     wording.Pairs,
+	"given":     given,
 	"short":     func(id any) string { return task.ID(fmt.Sprint(id)).Short() },
 	"brief":     brief,
 	"clocks":    clocks,
@@ -505,6 +509,17 @@ func dict(pairs ...any) map[string]any {
 		m[fmt.Sprint(pairs[i])] = pairs[i+1]
 	}
 	return m
+}
+
+// given are parameters as one types them, cut.
+func given(params json.RawMessage) string {
+	var values map[string]json.RawMessage
+	_ = json.Unmarshal(params, &values) // without any there are no names
+	texts := make(map[string]string, len(values))
+	for name, is := range values {
+		texts[name] = wording.Value(is)
+	}
+	return term.Cut(wording.Pairs(texts), shownParams)
 }
 
 // capital returns a text as the beginning of a sentence.

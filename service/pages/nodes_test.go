@@ -2,6 +2,7 @@ package pages
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,8 +12,10 @@ import (
 	"millrace/events"
 	"millrace/events/jet/rights"
 	"millrace/service/client"
+	"millrace/task"
 	"millrace/task/job"
 	"millrace/task/node"
+	"millrace/task/value"
 )
 
 // Nodes are shown with the actions that are possible, and each action takes effect.
@@ -100,4 +103,46 @@ func TestTasksForAbsentNodes(t *testing.T) {
 	if then, _ := p.get(200, fmt.Sprintf("/?at=%d", p.server.Desk.Reached())); !strings.Contains(then, "n-unserved-@ghost") {
 		t.Error("the overview of the past has no tasks for absent nodes")
 	}
+}
+
+// The list has what the latest measured task of each node has used, sorted by it if asked; what is not known is absent.
+func TestUsedByNodes(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	for _, id := range []node.ID{"w1", "w2", "w3"} {
+		p.node(id, ready("s1")...)
+	}
+	page, _ := p.get(200, "/nodes?sort=memory")
+	if strings.Contains(page, "memory<") || strings.Contains(page, "latest task") {
+		t.Errorf("there are columns of nothing: %s", page)
+	}
+	for _, c := range []struct {
+		on     string
+		memory int64
+		took   time.Duration
+	}{{"w1", 900 << 20, time.Second}, {"w1", 2 << 20, 0}, {"w2", 64 << 20, 3 * time.Second}, {"w2", 0, 5 * time.Millisecond}} {
+		id := p.submit(command("date"))
+		epoch := p.attempt(id, 0, task.AttemptStarted{Attempt: 1, Node: c.on})
+		p.attempt(id, epoch, task.AttemptFinished{Attempt: 1, Epoch: epoch, Usage: &task.Usage{MaxMemory: c.memory, UserTime: value.Duration(c.took)}})
+	}
+	p.seen()
+	p.used = memo[latestKey, usedBy]{} // of the page before
+	for path, want := range map[string]string{
+		"/nodes": "w1 2.0 MiB 1s w2 64.0 MiB 5.0ms w3", "/nodes?sort=memory": "w2 64.0 MiB 5.0ms w1 2.0 MiB 1s w3", "/nodes?sort=processor": "w1 2.0 MiB 1s w2 64.0 MiB 5.0ms w3",
+		fmt.Sprintf("/nodes?sort=memory&at=%d", p.server.Desk.Reached()): "w2 64.0 MiB 5.0ms w1 2.0 MiB 1s w3", "/nodes?sort=name": "w1 2.0 MiB 1s w2 64.0 MiB 5.0ms w3",
+	} {
+		page, _ := p.get(200, path)
+		var got []string
+		for _, is := range regexp.MustCompile(`<tr id="n-(\w+)"|(?:memory|processor) </small>([^<]+)`).FindAllStringSubmatch(page, -1) {
+			got = append(got, is[1]+is[2])
+		}
+		if text := strings.Join(got, " "); text != want {
+			t.Errorf("%s has %s, want %s", path, text, want)
+		}
+		if sorted := strings.Count(page, `aria-sort="descending"`); (sorted == 1) != (strings.Contains(path, "sort=memory") || strings.Contains(path, "sort=processor")) {
+			t.Errorf("%s says %d times by what it is sorted", path, sorted)
+		}
+	}
+	page, _ = p.get(200, "/nodes?sort=memory")
+	p.says(page, `<a href="./nodes?">memory ↓</a>`, `<a href="./nodes?sort=processor">processor</a>`, "Memory, processor: of the latest task")
 }

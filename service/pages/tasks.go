@@ -51,15 +51,18 @@ type taskList struct {
 	First      bool
 	// Searched is of how many tasks the records were read.
 	Searched int
+	// Lines are the rows as they are drawn, and Folds tells whether one stands for several.
+	Lines []wording.Line
+	Folds bool
 	// Acts are the commands for many of them, and Whole is the query that chooses all.
 	Acts  []bulkAct
 	Whole string
 }
 
-// find finds the tasks that the query in the address chooses among some. Noun is that of the page.
+// find finds the tasks that the query in the address chooses among some. Noun is that of the page; without shown it
+// shows the usual columns.
 func (d *taskList) find(ctx context.Context, l *look, noun string, of view.Filter, shown []string) {
 	d.Query, d.Keys, d.First = l.Asked("q"), view.QueryKeys, l.Asked("cursor") == ""
-	d.columns = term.Choose(columnsOf(l.Now), shown...)
 	if d.Whole = d.Query; of.Dead {
 		d.Whole = view.WithTerm(d.Query, "is", "dead")
 	}
@@ -77,6 +80,24 @@ func (d *taskList) find(ctx context.Context, l *look, noun string, of view.Filte
 	d.fail(err)
 	d.Rows, d.Next, d.Searched = taskRows(&page), page.Next, page.Searched
 	l.Still = d.Searched > 0
+	asked, _ := view.ParseFilter(d.Query, l.Now)
+	d.Lines = wording.Lines(d.Rows, noun == "tasks" && asked.Schedule == "" && asked.Job == "" && l.Asked("fold") != "none")
+	d.Folds = slices.ContainsFunc(d.Lines, func(t wording.Line) bool { return t.Runs != nil })
+	if shown == nil {
+		shown = usualColumns
+		if slices.ContainsFunc(d.Lines, func(t wording.Line) bool { return t.Row != nil && len(t.Row.Params) > 0 }) {
+			shown = slices.Insert(slices.Clone(shown), slices.Index(shown, "why"), "params")
+		}
+	}
+	d.columns = term.Choose(columnsOf(l.Now), shown...)
+}
+
+// Across is how many cells a row has.
+func (d *taskList) Across() int {
+	if len(d.Acts) > 0 {
+		return len(d.columns) + 2
+	}
+	return len(d.columns)
 }
 
 // One are the commands for a task of the list, of those that its state allows.
@@ -98,7 +119,7 @@ type facet struct {
 	Values  []tab
 }
 
-// latestKey is the time of the latest tasks that are counted by their jobs, which is done once in latestFor.
+// latestKey is the time of the latest tasks that are looked at as a whole, which is done once in latestFor.
 type latestKey struct {
 	at  string
 	now time.Time

@@ -62,7 +62,7 @@
     if (was && is) is.classList.add(was.clientHeight < 2 * parseFloat(getComputedStyle(was).fontSize) ? "one" : "two");
   }
   function freeze(old, fresh, more) {
-    const was = [...old.children], is = new Map([...fresh.children].map((tr) => [tr.id, tr])), last = fresh.lastElementChild?.id;
+    const was = [...old.children], is = new Map([...fresh.children].map((tr) => [tr.id, tr])), last = [...is.keys()].filter((id) => id > "t").sort()[0];
     const rows = was.map((tr) => {
       const now = is.get(tr.id);
       if (now) { is.delete(tr.id); keep(tr, now); return now; }
@@ -71,7 +71,7 @@
       return gone;
     });
     fresh.replaceChildren(...rows);
-    return is.size;
+    return [...is.values()].filter((tr) => !("in" in tr.dataset)).length; // the others are counted in a row that is there
   }
   const waiting = new Map();
   function apply(id, html) {
