@@ -212,10 +212,10 @@ func (a *Limiter) Stands(t Stand, counters Counters) {
 }
 
 // Granted records that a task was admitted for a turn. It ignores a grant for any other than the
-// present turn.
+// present turn, which may come late: while a decision about the present turn is on its way.
 func (a *Limiter) Granted(g task.Grant) {
 	e := a.entries[g.Task]
-	if e == nil {
+	if e == nil || e.sure && g.Turn < e.granted {
 		return
 	}
 	e.granted, e.sure = g.Turn, true

@@ -422,3 +422,29 @@ func TestAStopOutlivesOlderStates(t *testing.T) {
 		}
 	}
 }
+
+// A grant of an older turn is told while a decision about the present turn is on its way. If that is
+// not recorded, the task waits as before; if it is, the task has its place.
+func TestAnOldGrantLeavesThePresentTurn(t *testing.T) {
+	for recorded, want := range map[bool]string{false: "T0001", true: ""} {
+		a := NewLimiter()
+		is := limited(1, "j", limit.Concurrency{Max: 2, Key: "k"}, limit.Rate{}, 5)
+		is.Turn, is.Seq = 7, 7
+		a.Put(is)
+		d := a.Decide(noon, 9)
+		if got := grants(d); got != "T0001" {
+			t.Fatalf("%q are admitted, want T0001", got)
+		}
+		a.Granted(task.Grant{Task: "T0001", Turn: 3})
+		if recorded {
+			a.Confirm(&d, 9)
+			is.Seq = 8 // a fact that changes nothing
+			a.Put(is)
+		} else {
+			a.Undo(&d)
+		}
+		if got := grants(a.Decide(noon, 9)); got != want {
+			t.Errorf("recorded %v: then %q are admitted, want %q", recorded, got, want)
+		}
+	}
+}
