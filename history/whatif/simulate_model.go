@@ -143,16 +143,17 @@ func (m *ReadModel) Known(_ context.Context, ids []task.ID) (known []task.Task, 
 	return known, err
 }
 
-// Seqs is what [scheduler.Forget] asks for.
-func (m *ReadModel) Seqs(_ context.Context, ids []task.ID) (map[task.ID]uint64, error) {
-	seqs := map[task.ID]uint64{}
-	err := m.ask("look when tasks changed")
+// Since is what [scheduler.Forget] asks for.
+func (m *ReadModel) Since(_ context.Context, ids []task.ID, seq uint64) (later map[task.ID]bool, unknown []task.ID, err error) {
+	later, err = map[task.ID]bool{}, m.ask("look when tasks changed")
 	for _, id := range ids {
-		if t := m.Task(id); t != nil {
-			seqs[id] = t.Seq
+		if t := m.Task(id); t == nil {
+			unknown = append(unknown, id)
+		} else if t.Seq >= seq {
+			later[id] = true
 		}
 	}
-	return seqs, err
+	return later, unknown, err
 }
 
 // Astray implements [scheduler.Model].

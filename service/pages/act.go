@@ -346,7 +346,9 @@ func (l *look) instead(line string) *button {
 			continue
 		}
 		words := e.Command.Use[:strings.IndexFunc(e.Command.Use, unicode.IsUpper)] // "node drain ", which a name follows
-		if id, ok := strings.CutPrefix(line, "millrace "+words); ok && !strings.ContainsAny(id, " <") {
+		id, ok := strings.CutPrefix(line, "millrace "+words)
+		id, _, _ = strings.Cut(id, " --answer ") // the button has a field for each
+		if ok && !strings.ContainsAny(id, " <") {
 			var thing any
 			if t, err := view.GetTask(l.r.Context(), l.View, task.ID(id)); err == nil {
 				thing = &t
