@@ -168,11 +168,14 @@ const (
 	checkedAtOnce = 4
 )
 
-// compare compares some consumers, each time the next ones, with those that are wanted.
+// compare compares some consumers, each time the next ones, with those that are wanted. The server may have
+// dropped the requests to one that is made again, and never said so.
 func (o *offers) compare(ctx context.Context, from int) (next int) {
 	all := o.all()
 	for i := range min(checkedAtOnce, len(all)) {
-		o.revive(ctx, all[(from+i)%len(all)])
+		if src := all[(from+i)%len(all)]; o.revive(ctx, src) {
+			src.pull.Renew()
+		}
 	}
 	return from + checkedAtOnce
 }
@@ -183,7 +186,11 @@ func (o *offers) proven(ctx context.Context) error {
 		if src.maker == maker(o.own) {
 			continue
 		}
-		if _, err := src.ensure(ctx); err != nil && !errors.Is(err, errRemoved) {
+		made, err := src.ensure(ctx)
+		if made != "" {
+			src.pull.Renew()
+		}
+		if err != nil && !errors.Is(err, errRemoved) {
 			return err
 		}
 	}

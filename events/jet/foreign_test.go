@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,7 +14,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/events"
+	"millrace/events/jet/embed"
 	"millrace/events/jet/names"
+	"millrace/events/jet/natstest"
+	"millrace/events/jet/streams"
 	"millrace/internal/testkit"
 	"millrace/task"
 	"millrace/task/placement"
@@ -175,6 +180,48 @@ func TestForeignConsumers(t *testing.T) {
 			heard("it takes " + nobodys)
 		})
 	}
+}
+
+// The server may drop a request without a word when its consumer is deleted. Who compares consumers and makes
+// one again asks anew.
+func TestAConsumerMadeAgainIsAskedAnew(t *testing.T) {
+	t.Parallel()
+	srv := startServer(t, embed.Config{})
+	var deaf atomic.Bool // to what the server says of requests, on inboxes of their own
+	sieve := &natstest.Sieve{Lose: func(subject, reply string) bool {
+		return deaf.Load() && reply == "" && strings.HasPrefix(subject, nats.InboxPrefix) && strings.Count(subject, ".") == 1
+	}}
+	nc := connect(t, srv.URL(), nats.SetCustomDialer(sieve))
+	s := openStore(t, nc, streams.Layout{})
+	o := offersOf(t, s, "default")
+	consumer := names.LaneConsumer(placement.Lane{Queue: "default", Priority: placement.DefaultPriority})
+	var waits sync.WaitGroup
+	defer waits.Wait()
+	waits.Go(func() { _, _ = o.Next(within(t)) })
+	info := func() *jetstream.ConsumerInfo {
+		return must(must(s.JS.Consumer(within(t), names.LogStream, consumer))(t).Info(within(t)))(t)
+	}
+	testkit.Eventually(t, "a request waits", func() bool { return info().NumWaiting > 0 })
+	other := connect(t, srv.URL())
+	asked := must(other.SubscribeSync(names.APINext + names.LogStream + "." + consumer))(t)
+	another := jetstream.ConsumerConfig{Durable: consumer, FilterSubject: "mr.queue.nosuch.>", AckPolicy: jetstream.AckNonePolicy}
+	deaf.Store(true)
+	if err := errors.Join(other.Flush(), s.log.DeleteConsumer(within(t), consumer)); err != nil {
+		t.Fatal(err)
+	}
+	must(s.log.CreateConsumer(within(t), another))(t)
+	o.compare(within(t), 0)
+	if is := info().Config.FilterSubject; is == another.FilterSubject {
+		t.Fatalf("the consumer takes %s", is)
+	}
+	if err := errors.Join(nc.Flush(), other.Flush()); err != nil {
+		t.Fatal(err)
+	}
+	if n, _, err := asked.Pending(); n == 0 || err != nil {
+		t.Errorf("%d requests, error %v", n, err)
+	}
+	deaf.Store(false)
+	submit(t, s, "default")
 }
 
 // asks sends a request, with a body unless it is nil, and returns the answer.

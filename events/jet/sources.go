@@ -162,19 +162,22 @@ func (s *Store) mayPull(ctx context.Context, consumer string) error {
 	return nil // a consumer that does not answer is made again
 }
 
-// revive makes the consumer of a source again if it is lost. If that fails, the puller tries again.
-func (o *offers) revive(ctx context.Context, src *source) {
+// revive makes the consumer of a source again if it is lost, and tells whether it has. If that fails, the
+// puller tries again.
+func (o *offers) revive(ctx context.Context, src *source) (made bool) {
 	ctx, cancel := o.store.Within(ctx, request.ReadTimeout)
 	defer cancel()
-	switch made, err := src.ensure(ctx); {
-	case made != "" && err == nil:
-		o.interrupted("the consumer "+src.consumer+" "+made, made != madeAgain)
+	how, err := src.ensure(ctx)
+	switch {
+	case how != "" && err == nil:
+		o.interrupted("the consumer "+src.consumer+" "+how, how != madeAgain)
 	case errors.Is(err, errRemoved):
 		o.mu.Lock()
 		src.removed = true
 		o.mu.Unlock()
 		o.lookAgain()
 	}
+	return how != ""
 }
 
 // Also implements [events.Offers].
