@@ -131,6 +131,7 @@ func TestRareHistories(t *testing.T) {
 		"a pause that a task asked for shuts the rate of its queue, and is used up before the admission beside it is judged":                       {73201, variant{}},
 		"a worker stands still until the heartbeat that it is about to store comes too late, and a scheduler has given its attempt to another one": {527762, variant{}},
 		"an old grant of a task is told while its admission in a later turn is on its way":                                                         {7018371, variant{}},
+		"a task that must make place has ended and was retried before that is recorded":                                                            {8001087, longCrowds},
 		"a log that has lost a node has a claim of its worker, which dies before it registers anew":                                                {682, variant{older: true}},
 		"an offer comes while a server reads a task to carry it":                                                                                   {60, variant{forgets: true}},
 		"a key is claimed whose last claim the log has just forgotten":                                                                             {24526, variant{forgets: true}},

@@ -434,28 +434,38 @@ func (a *Limiter) Undo(d *Decision) {
 }
 
 // Confirm records that a decision is in the log: its first fact at a sequence, and the ends of what
-// it stops before that.
+// it stops directly before that; 0 if that is not known.
 func (a *Limiter) Confirm(d *Decision, first uint64) {
 	for _, g := range d.Grants {
 		if e := a.entries[g.Task]; e != nil && e.granted == g.Turn {
 			e.open = false
 		}
 	}
-	for _, r := range slices.Concat(d.Refused, d.Replaced) {
-		a.Stopped(r.Task, first)
+	stops := slices.Concat(d.Refused, d.Replaced)
+	for i, r := range stops {
+		at := first
+		if first > 0 {
+			at -= uint64(len(stops) - i)
+		}
+		a.Stopped(r.Task, at)
 	}
 }
 
-// Stopped records that the log refuses a task, or asks it to stop, before a sequence: it may not be
-// admitted now. Its end comes later. An older state of it may come even after this, and changes
-// nothing then: what the log tells in another order has the same result.
-func (a *Limiter) Stopped(id task.ID, before uint64) {
+// Stopped records that the log refuses a task, or asks it to stop, at a sequence: it may not be
+// admitted now. Its end comes later. Older states of it may come even after this, ends and new lives
+// too, and change nothing then: what the log tells in another order has the same result.
+func (a *Limiter) Stopped(id task.ID, at uint64) {
+	if at > 0 {
+		if at <= a.told {
+			return // and what followed
+		}
+		a.stopped[id] = at
+	}
 	e := a.entries[id]
 	if e == nil {
 		return
 	}
-	e.asked, e.stopped = true, max(e.stopped, before)
-	if e.phase != holding {
+	if e.asked = true; e.phase != holding {
 		a.leave(e)
 	}
 }

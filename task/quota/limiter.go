@@ -35,9 +35,13 @@ type Limiter struct {
 	// queues are the queues that have a line or a fact.
 	queues map[string]*queue.Queue
 	scopes map[limit.Scope]*scope
-	out    int       // scopes with an admission on its way
-	crowd  int       // how many wait for a place that others hold
-	latest time.Time // the latest time that a task waited for and that has come
+	// stopped is where the log refuses a task or asks it to stop, as long as only older states of it
+	// are told, and told the latest sequence of a state.
+	stopped map[task.ID]uint64
+	told    uint64
+	out     int       // scopes with an admission on its way
+	crowd   int       // how many wait for a place that others hold
+	latest  time.Time // the latest time that a task waited for and that has come
 }
 
 // NewLimiter returns a limiter without tasks.
@@ -46,6 +50,7 @@ func NewLimiter() *Limiter {
 		entries: map[task.ID]*entry{}, counters: map[string]*counter{}, lines: map[string]*line{},
 		ready: lines(), due: sleepers(), opening: counters(),
 		fresh: map[task.ID]struct{}{}, unoffered: map[task.ID]*entry{}, queues: map[string]*queue.Queue{}, scopes: map[limit.Scope]*scope{},
+		stopped: map[task.ID]uint64{},
 	}
 }
 
@@ -96,7 +101,6 @@ type entry struct {
 	priority int8
 	index    int // in the heap where it waits
 	seq      uint64
-	stopped  uint64 // before this sequence the log refuses it or asks it to stop; 0 if that is not recorded
 	turn     uint64
 	granted  uint64 // the turn for which it was admitted, if sure
 	sure     bool   // granted is set
@@ -150,6 +154,11 @@ func (a *Limiter) Stands(t Stand, counters Counters) {
 	if e != nil && t.Seq <= e.seq {
 		return
 	}
+	a.told = max(a.told, t.Seq)
+	stopped := t.Seq < a.stopped[t.ID]
+	if !stopped {
+		delete(a.stopped, t.ID)
+	}
 	live := t.State == task.Running || t.State == task.Cancelling
 	if !t.Limited || !t.Held && t.State != task.Pending && !live {
 		if e != nil {
@@ -157,9 +166,7 @@ func (a *Limiter) Stands(t Stand, counters Counters) {
 		}
 		return
 	}
-	stopped := uint64(0)
 	if e != nil && e.line.route != t.Route.Queue() { // it was moved
-		stopped = e.stopped
 		a.remove(e)
 		e = nil
 	}
@@ -169,11 +176,10 @@ func (a *Limiter) Stands(t Stand, counters Counters) {
 			return // such a birth is refused, so a foreign one is never admitted
 		}
 		e = &entry{
-			id:      task.ID(strings.Clone(string(t.ID))),
-			line:    a.lineOf(t.Queue, t.Route.Queue(), counters),
-			born:    t.Born.UnixMicro(),
-			index:   -1,
-			stopped: stopped,
+			id:    task.ID(strings.Clone(string(t.ID))),
+			line:  a.lineOf(t.Queue, t.Route.Queue(), counters),
+			born:  t.Born.UnixMicro(),
+			index: -1,
 		}
 		e.line.members++
 		a.entries[t.ID] = e
@@ -202,7 +208,7 @@ func (a *Limiter) Stands(t Stand, counters Counters) {
 		e.rated = t.Rated
 	}
 	e.turn, e.due, e.woken, e.held, e.first = t.Turn, t.Due, false, t.Held, t.First
-	e.priority, e.asked = int8(t.Route.Priority()), t.State == task.Cancelling || t.Seq < e.stopped
+	e.priority, e.asked = int8(t.Route.Priority()), t.State == task.Cancelling || stopped
 	switch {
 	case holds:
 		a.hold(e)

@@ -381,6 +381,7 @@ func TestAStopOutlivesOlderStates(t *testing.T) {
 		"released":               {func(*task.Task) {}, "T0002"},
 		"released, for later on": {func(is *task.Task) { is.Due = noon.Add(time.Minute) }, "T0002"},
 		"moved":                  {func(is *task.Task) { is.Route = placement.QueueRoute("p", 5) }, "T0002"},
+		"ended and retried":      {nil, "T0002"},
 	} {
 		for _, early := range []bool{true, false} {
 			a := NewLimiter()
@@ -399,19 +400,33 @@ func TestAStopOutlivesOlderStates(t *testing.T) {
 			}
 			back := *first
 			back.Turn, back.Seq = 7, 7
-			c.back(&back)
-			if early {
+			tell := func() {
+				if c.back == nil {
+					a.Put(&task.Task{ID: first.ID, State: task.Finished, Seq: 6, Work: first.Work})
+				} else {
+					c.back(&back)
+				}
 				a.Put(&back)
+			}
+			if early {
+				tell()
 				a.Confirm(&d, 9)
 			} else {
 				a.Confirm(&d, 9)
-				a.Put(&back)
+				tell()
 			}
 			d = a.Decide(noon.Add(time.Hour), 9)
 			if got := grants(d); got != c.want {
 				t.Errorf("%s, known early %v: %q are admitted, want %s", name, early, got, c.want)
 			}
 			a.Confirm(&d, 11)
+			if len(a.stopped) == 0 {
+				t.Errorf("%s, known early %v: the stop is not kept until it is told", name, early)
+			}
+			a.Put(&task.Task{ID: first.ID, State: task.Cancelled, Seq: 8, Work: first.Work})
+			if len(a.stopped) > 0 {
+				t.Errorf("%s, known early %v: the stop is kept for ever", name, early)
+			}
 			reopened := back
 			reopened.Seq, reopened.Turn = 12, 12
 			a.Put(&reopened) // it has another life
@@ -446,5 +461,17 @@ func TestAnOldGrantLeavesThePresentTurn(t *testing.T) {
 		if got := grants(a.Decide(noon, 9)); got != want {
 			t.Errorf("recorded %v: then %q are admitted, want %q", recorded, got, want)
 		}
+	}
+}
+
+// A stop whose record is told only after a later life of its task has begun concerns the life before.
+func TestAStopOfAnEarlierLife(t *testing.T) {
+	a := NewLimiter()
+	is := limited(1, "j", limit.Concurrency{Max: 1}, limit.Rate{}, 5)
+	is.Seq, is.Turn = 12, 12
+	a.Put(is)
+	a.Stopped(is.ID, 8)
+	if got := grants(a.Decide(noon, 9)); got != "T0001" || len(a.stopped) > 0 {
+		t.Errorf("%q are admitted, want T0001; %v are kept", got, a.stopped)
 	}
 }

@@ -486,7 +486,7 @@ func (l *Lines) take(a *admission) {
 			l.known.Bucket(name, limit.Bucket(used))
 		}
 		for _, id := range a.facts[i].what.Refused {
-			l.known.Stopped(id, a.facts[i].seq)
+			l.known.Stopped(id, a.facts[i].stops[id].seq)
 		}
 	}
 }
