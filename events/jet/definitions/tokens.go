@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"millrace/events/jet/names"
+	"millrace/events/jet/request"
 	"millrace/events/jet/rights"
 	"millrace/task"
 	"millrace/task/value"
@@ -200,8 +201,14 @@ func (k *TokenKeeper) look(ctx context.Context) (bool, error) {
 // chains returns all editions of the definitions of a kind up to a sequence, in the order of the
 // log, from the leader. Use it only for kinds with few definitions.
 func (s *Registry) chains(ctx context.Context, kind string, last uint64) (all []defined, err error) {
+	subject := names.DefSubject(task.Named(kind, "*"))
+	end, found, err := s.LeaderGet(ctx, map[string]any{"last_by_subj": subject})
+	if err != nil || !found {
+		return nil, request.ReadError(subject, err)
+	}
+	last = min(last, end.Seq) // behind it the server would search the rest of the log in vain
 	for from := uint64(1); from <= last; {
-		r, found, err := s.LeaderGet(ctx, map[string]any{"seq": from, "next_by_subj": names.DefSubject(task.Named(kind, "*"))})
+		r, found, err := s.LeaderGet(ctx, map[string]any{"seq": from, "next_by_subj": subject})
 		if err != nil {
 			return nil, fmt.Errorf("read definitions (%s): %w", kind, err)
 		}
