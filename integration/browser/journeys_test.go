@@ -196,7 +196,7 @@ func journeys(t *testing.T, s *site) {
 	t.Run("an incident is exported, and opened again", func(t *testing.T) {
 		b, dir := look(t, s), t.TempDir()
 		b.do(call(browser.SetDownloadBehavior, browser.SetDownloadBehaviorParams{Behavior: browser.SetDownloadBehaviorBehaviorAllow, DownloadPath: dir}))
-		b.goTo("/tasks?q=state%3Afinished")
+		b.goTo("/tasks?q=state%3Afinished&fold=none")
 		b.click("main tbody tr a")
 		b.until("a task is shown", `location.pathname.includes("/tasks/") && document.querySelector("#title")`)
 		id := ask[string](b, `document.querySelector("#id").innerText`)
