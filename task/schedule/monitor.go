@@ -238,7 +238,7 @@ func (w *Pinged) For(p *Ping) Meant {
 	again := func(t *task.Task) bool {
 		return p.ID != "" && slices.ContainsFunc(heard(t), func(is Ping) bool { return is.ID == p.ID })
 	}
-	started := false
+	started, told := false, false
 	for i := range w.Open {
 		if again(&w.Open[i]) {
 			return Meant{Nothing: "it came before"}
@@ -254,6 +254,8 @@ func (w *Pinged) For(p *Ping) Meant {
 			return Meant{Run: w.Open[i].ID}
 		case said[n-1].Word == PingStart:
 			started = true
+		case said[n-1].Word == p.Word && (p.Word == PingOK || same(p, &said[n-1])): // that run is on its way to its end
+			told = true
 		}
 	}
 	switch next, comes := w.Plan.Next(w.Now); {
@@ -263,6 +265,8 @@ func (w *Pinged) For(p *Ping) Meant {
 		return Meant{Next: true, Tick: next.At}
 	case p.Word == PingStart:
 		return Meant{Nothing: "no planned run waits for it"}
+	case told:
+		return Meant{Nothing: "the same was said before"}
 	}
 	base := w.Stored.Since
 	if last := w.Last; last != nil {

@@ -72,7 +72,7 @@ func TestWhatAPingIsFor(t *testing.T) {
 		"a start twice":                           {"start", run(task.Held, "start"), nil, "5m", "it has started already"},
 		"the same start twice":                    {"start/a", run(task.Held, "start/a"), nil, "5m", "it came before"},
 		"the same end twice":                      {"ok/a", nil, run(task.Finished, "start", "ok/a"), "5m", "it came before"},
-		"an ok twice, while it ends":              {"ok", run(task.Running, "ok"), nil, "1m", "own ok"},
+		"an ok twice, while it ends":              {"ok", run(task.Running, "ok"), nil, "1m", "was said before"},
 		"an ok twice":                             {"ok", nil, run(task.Finished, "ok"), "1m", "the last one did not fail"},
 		"a start after the ok":                    {"start", nil, run(task.Finished, "ok"), "1m", "no planned run waits"},
 		"before the planned run":                  {"ok", nil, []task.Task{old}, "-20s", "next"},
