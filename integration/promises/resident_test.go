@@ -42,7 +42,8 @@ harm("stop")(lambda: os.kill(os.getpid(), signal.SIGSTOP))
 harm("exit")(lambda: os._exit(0))
 harm("always-exit")(lambda: os._exit(0))
 harm("code")(lambda: os._exit(7))
-harm("grow")(lambda: [bytearray(b"x" * (8 << 20)) for _ in range(100)] and time.sleep(600))
+# It holds the memory while it sleeps: the worker looks now and then, and later on a busy machine.
+harm("grow")(lambda: (lambda held: time.sleep(600))([bytearray(b"x" * (8 << 20)) for _ in range(100)]))
 
 @harm("stubborn")
 def stubborn():
