@@ -18,8 +18,8 @@ import (
 // and $LOGS, the folder of the logs that break each promise. A repair by a process that the script
 // leaves in the background fails the script, unless the script says why.
 //
-// Without -long only the quick scripts run: those that are the only proof of a demand, and one for
-// each kind of thing that people handle. The tests of packages prove the rules of the others.
+// Without -long only the quick scripts run, one for each kind of thing that people handle first;
+// the task test:promises types all. The tests of packages prove the rules of the others.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/*.txt")
@@ -33,6 +33,5 @@ func TestScripts(t *testing.T) {
 
 // quickScripts run without -long, in this order: those that take longest begin first.
 var quickScripts = []string{
-	"import.txt", "whole.txt", "cancel.txt", "demo.txt", "dev.txt", "explain.txt", "files.txt", "job.txt", "limits.txt", "nodes.txt", "output.txt", "own.txt", "passed.txt",
-	"queue.txt", "retry.txt", "run.txt", "schedule.txt", "steps.txt", "verify.txt",
+	"whole.txt", "cancel.txt", "dev.txt", "explain.txt", "job.txt", "nodes.txt", "retry.txt", "run.txt", "schedule.txt",
 }
