@@ -80,6 +80,7 @@ var later = []string{
 	"TestMessagesMakeTasks",
 	"TestMessagesWaitForRoom",
 	"TestMetrics",
+	"TestModuleElsewhere",
 	"TestMonitorsTellOfSilence",
 	"TestNoScheduler",
 	"TestNothingErases",

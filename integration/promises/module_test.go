@@ -1,4 +1,4 @@
-package house
+package promises
 
 import (
 	"os"
@@ -26,7 +26,7 @@ func TestModuleElsewhere(t *testing.T) {
 		}
 		return string(out)
 	}
-	do(root(t), ".ci/module", at, path)
+	do("../..", ".ci/module", at, path)
 	// The program is no part of this module, so its files are no Go files here. The module's own say what
 	// `go mod tidy` would look up.
 	for name, from := range map[string]string{
@@ -52,14 +52,5 @@ func TestModuleElsewhere(t *testing.T) {
 	t.Logf("the program has %.1f MB", float64(is.Size())/1e6)
 	if is.Size() > most {
 		t.Errorf("the program has %d bytes, want at most %d", is.Size(), most)
-	}
-	deps := do(program, "go", "list", "-deps", ".")
-	if !strings.Contains(deps, path+"/worker\n") {
-		t.Errorf("what the program links is not listed: %s", deps)
-	}
-	for _, heavy := range heavies {
-		if strings.Contains(deps, heavy) {
-			t.Errorf("the program links %s", heavy)
-		}
 	}
 }
