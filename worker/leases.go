@@ -154,6 +154,7 @@ func (w *Worker) beat(ctx context.Context) (asked time.Time, err error) {
 	case <-ctx.Done():
 		return time.Time{}, context.Cause(ctx)
 	}
+	measured := w.machine.measure()
 	asked = time.Now()
 	w.watch(asked)
 	named, runs := w.leases.named()
@@ -163,6 +164,7 @@ func (w *Worker) beat(ctx context.Context) (asked time.Time, err error) {
 		Every:   value.Duration(w.safety.beat),
 		TTL:     value.Duration(w.cfg.NodeTTL),
 		Runs:    runs,
+		Machine: measured,
 	}
 	if err := w.nodes.Beat(ctx, w.cfg.Node, h, w.cfg.NodeTTL); err != nil {
 		return time.Time{}, err

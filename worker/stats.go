@@ -2,6 +2,10 @@ package worker
 
 import (
 	"context"
+	"math"
+	"os"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -79,4 +83,74 @@ func (s countedBeats) Beat(ctx context.Context, id node.ID, h node.Heartbeat, tt
 	s.counts.beats.Add(1)
 	s.counts.lastBeat.Store(&now)
 	return nil
+}
+
+// machine measures the machine that the worker runs on. Where the kernel is not Linux it knows nothing.
+type machine struct {
+	last ticks
+	busy float64
+}
+
+// ticks are the times of all processors since the machine started, in the kernel's ticks.
+type ticks struct{ all, idle uint64 }
+
+// fewTicks are too few to tell how busy the processors were: half a second of one processor.
+const fewTicks = 50
+
+// measure returns what the machine has and uses; the first time, how busy it was since it started.
+func (m *machine) measure() node.Machine {
+	processors, is := ticksOf(read("/proc/stat"))
+	if is.all < m.last.all {
+		m.last = ticks{}
+	}
+	if all := is.all - m.last.all; all >= fewTicks {
+		idle := min(is.idle-min(is.idle, m.last.idle), all) // the kernel's count may step back
+		m.busy, m.last = math.Round(100*(1-float64(idle)/float64(all)))/100, is
+	}
+	of := node.Machine{Processors: processors, Busy: m.busy}
+	of.Memory, of.MemoryUsed = memoryOf(read("/proc/meminfo"))
+	return of
+}
+
+func read(file string) string {
+	text, _ := os.ReadFile(file) // what is not there is not measured
+	return string(text)
+}
+
+// ticksOf reads the times of the processors in /proc/stat, see proc_stat(5), and counts them.
+func ticksOf(text string) (processors int, is ticks) {
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(line)
+		switch {
+		case len(fields) < 6 || !strings.HasPrefix(fields[0], "cpu"):
+			return processors, is
+		case fields[0] != "cpu":
+			processors++
+			continue
+		}
+		for i, field := range fields[1:min(len(fields), 9)] { // guests count as users, too
+			n, _ := strconv.ParseUint(field, 10, 64)
+			if is.all += n; i == 3 || i == 4 { // idle, and idle until a disk answers
+				is.idle += n
+			}
+		}
+	}
+	return processors, is
+}
+
+// memoryOf reads in /proc/meminfo, see proc_meminfo(5), how many bytes there are, and how many a new program
+// could not have.
+func memoryOf(text string) (all, used int64) {
+	of := map[string]int64{}
+	for line := range strings.Lines(text) {
+		if fields := strings.Fields(line); len(fields) == 3 {
+			n, _ := strconv.ParseInt(fields[1], 10, 64)
+			of[fields[0]] = n << 10
+		}
+	}
+	free, known := of["MemAvailable:"]
+	if all = of["MemTotal:"]; !known || free > all {
+		return 0, 0
+	}
+	return all, all - free
 }

@@ -58,6 +58,7 @@ type Worker struct {
 	beaten   atomic.Pointer[time.Time] // when the last heartbeat by which the log holds the node for online was sent
 	poke     chan struct{}             // holds one while something may have happened to the node
 	beatTurn chan struct{}             // holds one while a heartbeat is being stored
+	machine  machine                   // belongs to who holds beatTurn
 	stored   chan struct{}             // holds one when there is a new one
 	gate     *gate
 	room     room

@@ -93,7 +93,7 @@ func (s *Service) viewNode(ctx context.Context, n node.Node) (client.NodeView, e
 	}
 	h, beats, err := s.Client.Store().Beating(ctx, n.ID)
 	if beats && h.Session == n.Session {
-		v.LastBeat = h.At
+		v.LastBeat, v.Machine = h.At, h.Machine
 	}
 	v.Silent = err == nil && n.Silent(v.LastBeat, s.now(), s.Nodes)
 	return v, errors.Join(err, v.FindKeeper(ctx, s.Model))

@@ -385,7 +385,7 @@ func (c *Client) beats(ctx context.Context) (map[node.ID]node.Heartbeat, error) 
 	all := map[node.ID]node.Heartbeat{}
 	for i := range page.Nodes {
 		if n := &page.Nodes[i]; !n.LastBeat.IsZero() {
-			all[n.ID] = node.Heartbeat{Session: n.Session, At: n.LastBeat}
+			all[n.ID] = node.Heartbeat{Session: n.Session, At: n.LastBeat, Machine: n.Machine}
 		}
 	}
 	return all, err

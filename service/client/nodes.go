@@ -55,6 +55,8 @@ type NodeView struct {
 	Next node.Duty `json:"next"`
 	// LastBeat is its last heartbeat; zero if that has expired.
 	LastBeat time.Time `json:"last_beat,omitzero"`
+	// Machine is what that heartbeat says of its machine; zero if it does not.
+	Machine node.Machine `json:"machine,omitzero"`
 	// Silent tells whether that is so old that State no longer holds; see [node.Node.Silent].
 	Silent bool `json:"silent,omitempty"`
 	// KeptBy is a task that has not ended and names the node, while the node is offline: it does not
@@ -152,7 +154,7 @@ func NodesOf(ctx context.Context, v view.View, sums view.Summed, now time.Time, 
 		shown := ViewNode(n, now, s)
 		if shown.Runs(running); present {
 			if h := beats[n.ID]; h.Session == n.Session {
-				shown.LastBeat = h.At
+				shown.LastBeat, shown.Machine = h.At, h.Machine
 			}
 			shown.Silent = n.Silent(shown.LastBeat, now, s)
 		}

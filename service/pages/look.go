@@ -26,6 +26,7 @@ import (
 	"millrace/service/inspect"
 	"millrace/task"
 	"millrace/task/job"
+	"millrace/task/node"
 	"millrace/task/value"
 )
 
@@ -476,6 +477,8 @@ var functions = template.FuncMap{
 	"missing":   wording.Missing,
 	"axis":      axisOf,
 	"bytes":     wording.ByteCount,
+	"busy":      func(m node.Machine) string { return wording.Busy(&m) },
+	"filled":    func(m node.Machine) string { return wording.Filled(&m) },
 	"processor": func(u *task.Usage) time.Duration { return (u.UserTime + u.SystemTime).Std() },
 	"split":     func(text string) []string { return strings.Split(text, "`") },
 	"odd":       func(n int) bool { return n%2 == 1 },

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	"millrace/events"
@@ -33,59 +32,34 @@ type nodesData struct {
 	list[client.NodeView]
 	// Unserved are the tasks that wait for one node alone, which does not take them.
 	Unserved []client.UnservedNode
-	// Measured are the columns of what tasks have used, by which the rows can be sorted; Sorted is that by which they are.
-	Measured []string
+	// Measured says that machines were measured; Sorted is the column by which the rows are, "" by their names.
+	Measured bool
 	Sorted   string
 }
 
 // Sorts tells whether a column can sort the rows.
-func (d *nodesData) Sorts(name string) bool { return slices.Contains(d.Measured, name) }
+func (d *nodesData) Sorts(name string) bool { return loads[name] != nil }
 
 func showNodes(ctx context.Context, l *look) (any, error) {
 	d := &nodesData{}
 	page, err := l.nodes(ctx)
 	d.set(page.Nodes, err)
-	d.columns = term.Choose(wording.NodeColumns(l.Now, l.Past), "node", "state", "since", "busy", "queues", "sessions", "flap", "version", "next step")
+	d.columns = term.Choose(wording.NodeColumns(l.Now, l.Past), "node", "state", "since", "busy", "queues", "processor", "memory", "sessions", "flap", "version", "next step")
 	d.Unserved = page.Unserved
-	used, err := l.site.used.get(latestKey{l.inFile() + " " + l.At, l.Now.Truncate(latestFor)}, func() (usedBy, error) { return findUsed(ctx, l.View) })
-	if d.Wrong == nil {
-		d.fail(err)
+	if d.Measured = slices.ContainsFunc(d.Rows, func(n client.NodeView) bool { return n.Machine.Memory > 0 }); !d.Measured {
+		d.columns = slices.DeleteFunc(d.columns, func(c term.Column[client.NodeView]) bool { return loads[c.Called()] != nil })
 	}
-	for _, m := range measures {
-		of := used[m.name]
-		if len(of) == 0 {
-			continue
-		}
-		d.Measured = append(d.Measured, m.name)
-		d.columns = slices.Insert(d.columns, len(d.columns)-1, term.Number(strings.ToUpper(m.name), 0, func(n *client.NodeView) string {
-			if is, there := of[string(n.ID)]; there {
-				return m.text(is)
-			}
-			return ""
-		}))
-		if d.Sorted = l.Asked("sort"); d.Sorted == m.name {
-			slices.SortStableFunc(d.Rows, func(a, b client.NodeView) int { return cmp.Compare(of[string(b.ID)], of[string(a.ID)]) })
-		}
+	if by := loads[l.Asked("sort")]; by != nil {
+		d.Sorted = l.Asked("sort")
+		slices.SortStableFunc(d.Rows, func(a, b client.NodeView) int { return cmp.Compare(by(&b.Machine), by(&a.Machine)) })
 	}
 	return d, nil
 }
 
-// usedBy is what the latest measured task of each node has used, by the name of the measure.
-type usedBy map[string]map[string]int64
-
-// findUsed looks at the latest tasks: a node that has had none of them is missing.
-func findUsed(ctx context.Context, v view.View) (usedBy, error) {
-	latest, err := v.List(ctx, view.Query{Kind: view.Tasks, Filter: view.Filter{Limit: countedRuns}})
-	all := usedBy{}
-	for _, m := range measures {
-		all[m.name] = map[string]int64{}
-		for i := range slices.Backward(latest.Tasks) { // so the latest stays
-			if t := &latest.Tasks[i]; t.Usage != nil && m.is(t.Usage) > 0 {
-				all[m.name][t.Node] = m.is(t.Usage)
-			}
-		}
-	}
-	return all, err
+// loads are the columns by which nodes can be sorted.
+var loads = map[string]func(m *node.Machine) float64{
+	"memory":    func(m *node.Machine) float64 { return float64(m.MemoryUsed) / float64(max(m.Memory, 1)) },
+	"processor": func(m *node.Machine) float64 { return m.Busy },
 }
 
 // nodes returns all nodes, in the past without their heartbeats.

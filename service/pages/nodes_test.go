@@ -12,10 +12,8 @@ import (
 	"millrace/events"
 	"millrace/events/jet/rights"
 	"millrace/service/client"
-	"millrace/task"
 	"millrace/task/job"
 	"millrace/task/node"
-	"millrace/task/value"
 )
 
 // Nodes are shown with the actions that are possible, and each action takes effect.
@@ -105,31 +103,27 @@ func TestTasksForAbsentNodes(t *testing.T) {
 	}
 }
 
-// The list has what the latest measured task of each node has used, sorted by it if asked; what is not known is absent.
-func TestUsedByNodes(t *testing.T) {
+// The list has what machines use, sorted by it if asked; what is not known is absent, as in the past.
+func TestLoadsOfNodes(t *testing.T) {
 	t.Parallel()
 	p := open(t)
 	for _, id := range []node.ID{"w1", "w2", "w3"} {
 		p.node(id, ready("s1")...)
 	}
 	page, _ := p.get(200, "/nodes?sort=memory")
-	if strings.Contains(page, "memory<") || strings.Contains(page, "latest task") {
+	if strings.Contains(page, "memory<") || strings.Contains(page, "machine's") {
 		t.Errorf("there are columns of nothing: %s", page)
 	}
-	for _, c := range []struct {
-		on     string
-		memory int64
-		took   time.Duration
-	}{{"w1", 900 << 20, time.Second}, {"w1", 2 << 20, 0}, {"w2", 64 << 20, 3 * time.Second}, {"w2", 0, 5 * time.Millisecond}} {
-		id := p.submit(command("date"))
-		epoch := p.attempt(id, 0, task.AttemptStarted{Attempt: 1, Node: c.on})
-		p.attempt(id, epoch, task.AttemptFinished{Attempt: 1, Epoch: epoch, Usage: &task.Usage{MaxMemory: c.memory, UserTime: value.Duration(c.took)}})
+	for id, m := range map[node.ID]node.Machine{"w1": {Processors: 2, Busy: 0.35, Memory: 4 << 30, MemoryUsed: 1 << 30}, "w2": {Processors: 8, Busy: 0.1, Memory: 16 << 30, MemoryUsed: 12 << 30}, "w3": {}} {
+		if err := p.client.Store().Beat(t.Context(), id, node.Heartbeat{Session: "s1", At: time.Now(), Machine: m}, time.Hour); err != nil {
+			t.Fatal(err)
+		}
 	}
 	p.seen()
-	p.used = memo[latestKey, usedBy]{} // of the page before
 	for path, want := range map[string]string{
-		"/nodes": "w1 2.0 MiB 1s w2 64.0 MiB 5.0ms w3", "/nodes?sort=memory": "w2 64.0 MiB 5.0ms w1 2.0 MiB 1s w3", "/nodes?sort=processor": "w1 2.0 MiB 1s w2 64.0 MiB 5.0ms w3",
-		fmt.Sprintf("/nodes?sort=memory&at=%d", p.server.Desk.Reached()): "w2 64.0 MiB 5.0ms w1 2.0 MiB 1s w3", "/nodes?sort=name": "w1 2.0 MiB 1s w2 64.0 MiB 5.0ms w3",
+		"/nodes": "w1 35% of 2 25% of 4.0 GiB w2 10% of 8 75% of 16.0 GiB w3", "/nodes?sort=name": "w1 35% of 2 25% of 4.0 GiB w2 10% of 8 75% of 16.0 GiB w3",
+		"/nodes?sort=memory": "w2 10% of 8 75% of 16.0 GiB w1 35% of 2 25% of 4.0 GiB w3", "/nodes?sort=processor": "w1 35% of 2 25% of 4.0 GiB w2 10% of 8 75% of 16.0 GiB w3",
+		fmt.Sprintf("/nodes?at=%d", p.server.Desk.Reached()): "w1 w2 w3",
 	} {
 		page, _ := p.get(200, path)
 		var got []string
@@ -144,5 +138,7 @@ func TestUsedByNodes(t *testing.T) {
 		}
 	}
 	page, _ = p.get(200, "/nodes?sort=memory")
-	p.says(page, `<a href="./nodes?">memory ↓</a>`, `<a href="./nodes?sort=processor">processor</a>`, "Memory, processor: of the latest task")
+	p.says(page, `<a href="./nodes?">memory ↓</a>`, `<a href="./nodes?sort=processor">processor</a>`, "the machine's, by the latest heartbeat")
+	page, _ = p.get(200, "/nodes/w2")
+	p.says(page, "<dt>processor</dt><dd>10% of 8</dd>", "<dt>memory</dt><dd>75% of 16.0 GiB</dd>")
 }

@@ -64,7 +64,6 @@ type Site struct {
 	begun   memo[time.Time, time.Time]
 	good    memo[goodKey, *task.Task]
 	latest  memo[latestKey, []view.Run]
-	used    memo[latestKey, usedBy]
 	// fetching are the callers for whom incident files are being made.
 	fetching fetching
 	// patience is how long an action waits for lists to show its effect.

@@ -272,6 +272,19 @@ type Heartbeat struct {
 	// Runs are the epochs of the attempts that the session runs, or is about to start: the heartbeat
 	// renews their leases. One that has only just been claimed may be missing.
 	Runs []uint64 `json:"runs,omitempty"`
+	// Machine is what the worker measured of its machine; zero if it cannot.
+	Machine Machine `json:"machine,omitzero"`
+}
+
+// Machine is what the machine of a node has, and how much of that all its programs use.
+type Machine struct {
+	// Processors is how many there are, and Busy for which part of the time they worked since the heartbeat
+	// before, or in the first one since the machine started, from 0 to 1.
+	Processors int     `json:"processors"`
+	Busy       float64 `json:"busy"`
+	// Memory is how many bytes there are, and MemoryUsed how many of them a new program could not have.
+	Memory     int64 `json:"memory"`
+	MemoryUsed int64 `json:"memory_used"`
 }
 
 // PulseOf is a node's pulse at a time of the server if its last heartbeat was stored at one and

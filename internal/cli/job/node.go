@@ -138,7 +138,7 @@ func busy(v *client.NodeView, nodes []client.NodeView) {
 	for i := range nodes {
 		if n := &nodes[i]; n.ID == v.ID {
 			v.Runs(n.Running)
-			v.LastBeat, v.Silent, v.KeptBy, v.Next = n.LastBeat, n.Silent, n.KeptBy, n.Next
+			v.LastBeat, v.Machine, v.Silent, v.KeptBy, v.Next = n.LastBeat, n.Machine, n.Silent, n.KeptBy, n.Next
 		}
 	}
 }
@@ -179,6 +179,8 @@ func nodeDetails(n *client.NodeView, records []events.Record, now time.Time) ter
 		t.Field("sessions", wording.Words(fmt.Sprint(n.Sessions), mean, fmt.Sprintf("%d cut short", n.Short), fmt.Sprintf("flap score %.1f", n.Score)))
 	}
 	t.Field("host", n.Host)
+	t.Field("processor", wording.Busy(&n.Machine))
+	t.Field("memory", wording.Filled(&n.Machine))
 	if n.PID > 0 {
 		t.Field("process", fmt.Sprint(n.PID))
 	}

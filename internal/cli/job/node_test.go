@@ -45,6 +45,7 @@ func TestNodeTables(t *testing.T) {
 			Profile:   node.Profile{Host: "desk", PID: 42, Version: "v1.2.3", Labels: map[string]string{"gpu": "yes"}, Slots: 4, Queues: []string{"default", "bulk"}, Probes: true},
 		},
 		MeanSession: value.Duration(30 * time.Minute), Score: 0.7, Running: 3, LastBeat: noon.Add(58 * time.Second),
+		Machine: node.Machine{Processors: 8, Busy: 0.37, Memory: 16 << 30, MemoryUsed: 5 << 30},
 	}
 	b := client.NodeView{Node: node.Node{ID: "node-b", State: node.Offline, Reason: "its heartbeat stopped", Since: noon.Add(-time.Hour)}}
 	now := noon.Add(time.Minute)

@@ -76,6 +76,8 @@ func NodeColumns(now time.Time, past bool) []term.Column[client.NodeView] {
 		term.Text("BEAT", 8, func(n row) string { return beat(n, now, past) }),
 		ages("ONLINE", 4, now, func(n row) time.Time { return n.OnlineSince }),
 		ages("READY", 5, now, func(n row) time.Time { return n.ReadySince }),
+		term.Number("PROCESSOR", 2, func(n row) string { return Busy(&n.Machine) }),
+		term.Number("MEMORY", 2, func(n row) string { return Filled(&n.Machine) }),
 		term.Number("SESSIONS", 3, func(n row) string { return fmt.Sprint(n.Sessions) }),
 		term.Text("MEAN", 1, func(n row) string { return unlessZero(n.MeanSession.Std(), Span) }),
 		term.Number("FLAP", 2, func(n row) string {
@@ -85,6 +87,22 @@ func NodeColumns(now time.Time, past bool) []term.Column[client.NodeView] {
 		term.Text("LABELS", 7, func(n row) string { return Pairs(n.Labels) }),
 		term.Text("REASON", 0, func(n row) string { return reason(n, now) }),
 	}
+}
+
+// Busy says how busy the processors of a machine are; "" if that is not known.
+func Busy(m *node.Machine) string {
+	if m.Processors == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.0f%% of %d", 100*m.Busy, m.Processors)
+}
+
+// Filled says how much memory of a machine is used; "" if that is not known.
+func Filled(m *node.Machine) string {
+	if m.Memory == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.0f%% of %s", 100*float64(m.MemoryUsed)/float64(m.Memory), ByteCount(m.Memory))
 }
 
 // beat says when a node last said that it is there.
