@@ -46,7 +46,7 @@ type Forget struct {
 	// Wait waits. Default: by the clock of the process.
 	Wait func(ctx context.Context, d time.Duration) error
 	// Rests is for how many times as long as it has worked the round rests, again and again, so that others have
-	// the processor; a quarter of that while what may go grows faster than it goes. Default 0.
+	// the processor; it does not while what may go grows faster than it goes. Default 0.
 	Rests float64
 
 	samples sampled
@@ -146,6 +146,10 @@ func (f *Forget) round(ctx context.Context, out *Forgotten) (err error) {
 
 // remove removes the front when nothing in it lives any more.
 func (f *Forget) remove(ctx context.Context, h *task.Horizon, pass *passage, out *Forgotten) error {
+	// Most of what happens meanwhile is read while the others learn where the horizon is; what stirs is met below.
+	if _, err := pass.stirred(ctx); err != nil {
+		return err
+	}
 	if left := cmp.Or(f.Settle, tooYoung) - f.Rec.Now().Sub(h.Since); left > 0 {
 		wait := f.Wait
 		if wait == nil {
@@ -250,7 +254,7 @@ func (f *Forget) choose(ctx context.Context, out *Forgotten) (e task.HorizonChos
 		front.Floor, err = f.Log.Floor(ctx)
 	}
 	c := keeping.Choose(front)
-	if f.hurries = hurries(f.left, c.Left); f.hurries {
+	if f.hurries = keeping.hurries(f.left, c.Left); f.hurries {
 		keeping.Most = cmp.Or(keeping.Most, mostHurried)
 		c = keeping.Choose(front)
 	}

@@ -465,7 +465,8 @@ func TestShorterKeepMovesTheHorizon(t *testing.T) {
 	}
 }
 
-// A server hurries only if much may go, and more than before: what has been there for long goes in calm rounds.
+// A server hurries only if more may go than in one round, and more than before: what has been there for long goes in
+// calm rounds.
 func TestServersHurry(t *testing.T) {
 	for _, c := range []struct {
 		was, left uint64
@@ -474,11 +475,10 @@ func TestServersHurry(t *testing.T) {
 		{0, 9_000_000, false}, // the first look
 		{9_000_000, 8_900_000, false},
 		{9_000_000, 9_100_000, true},
-		{200_000, 900_000, false},
-		{900_000, 1_100_000, false},
-		{2_900_000, 3_100_000, true},
+		{100_000, 250_000, false},
+		{250_000, 310_000, true},
 	} {
-		if got := hurries(c.was, c.left); got != c.want {
+		if got := (&Keeping{}).hurries(c.was, c.left); got != c.want {
 			t.Errorf("from %d to %d: %v", c.was, c.left, got)
 		}
 	}

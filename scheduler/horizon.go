@@ -24,8 +24,8 @@ type Keeping struct {
 	// Of is how long an ended task stays, 0 for ever. Default: as its job, its queue or Age says.
 	Of func(t *task.Task) time.Duration
 	// Least and Most are how many sequences the horizon passes at once: fewer are not worth the work, and
-	// more would stop everybody else for too long. Defaults 1000, and 300,000 or, if much may go and
-	// it grows faster than it goes, a million.
+	// more would stop everybody else for too long. Defaults 1000, and 300,000 or, if more than that may go
+	// and it grows faster than it goes, a million.
 	Least, Most uint64
 
 	// many is when the first of those ended that are too many by their number; zero for none.
@@ -36,8 +36,7 @@ type Keeping struct {
 const (
 	leastPassed = 1000
 	mostPassed  = 300_000
-	mostHurried = 1_000_000 // which takes 100 MB of memory
-	muchLeft    = 3_000_000
+	mostHurried = 1_000_000 // which takes 100 MB of memory; each round waits for Settle
 	tooYoung    = 2 * time.Second
 	shortest    = time.Nanosecond
 )
@@ -149,8 +148,9 @@ func (k Keeping) Choose(f Front) (c Choice) {
 	return c
 }
 
-// hurries tells whether a server hurries: much may go next, and more than before.
-func hurries(was, left uint64) bool { return was > 0 && left > max(was, muchLeft) }
+// hurries tells whether a server hurries: more may go next than before, and more than it passes at once. Of
+// what has been there for long, it may take its time.
+func (k *Keeping) hurries(was, left uint64) bool { return was > 0 && left > max(was, k.most()) }
 
 // hold stops the horizon at a sequence; 0 is none.
 func (c *Choice) hold(seq uint64, by Held) {

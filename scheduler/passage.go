@@ -110,12 +110,8 @@ func (f *Forget) pass(ctx context.Context, below uint64, now time.Time) (*passag
 
 // rest lets others work after a part of the work.
 func (p *passage) rest(ctx context.Context) (err error) {
-	times := p.Rests
-	if p.hurries {
-		times /= 4
-	}
-	if times > 0 {
-		err = rest(ctx, time.Duration(times*float64(time.Since(p.since))))
+	if p.Rests > 0 && !p.hurries {
+		err = rest(ctx, time.Duration(p.Rests*float64(time.Since(p.since))))
 		p.since = time.Now()
 	}
 	return err
