@@ -90,7 +90,7 @@ func TestNoCallWaitsForALostAnswer(t *testing.T) {
 			lost := make(chan struct{}, 1)
 			const all = 1 << 40
 			let.Store(all)
-			answers := &natstest.Sieve{Lose: func(subject, reply string) bool {
+			answers := &natstest.Sieve{Lose: func(subject, reply string, _ []byte) bool {
 				if reply != "" || !strings.HasPrefix(subject, nats.InboxPrefix) || let.Add(-1) >= 0 {
 					return false
 				}

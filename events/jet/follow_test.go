@@ -63,7 +63,7 @@ func TestFeedGoesOnWithoutItsConsumer(t *testing.T) {
 // a consumer brings it: on a slow machine that need not be the first consumer.
 func dropping(lose uint64) (way nats.Option, dropped *atomic.Bool) {
 	dropped = new(atomic.Bool)
-	return nats.SetCustomDialer(&natstest.Sieve{Lose: func(subject, reply string) bool {
+	return nats.SetCustomDialer(&natstest.Sieve{Lose: func(subject, reply string, _ []byte) bool {
 		var r events.Record
 		_, ok := request.From(&r, &nats.Msg{Subject: subject, Reply: reply})
 		return ok && r.Seq == lose && dropped.CompareAndSwap(false, true)

@@ -188,7 +188,7 @@ func TestAConsumerMadeAgainIsAskedAnew(t *testing.T) {
 	t.Parallel()
 	srv := startServer(t, embed.Config{})
 	var deaf atomic.Bool // to what the server says of requests, on inboxes of their own
-	sieve := &natstest.Sieve{Lose: func(subject, reply string) bool {
+	sieve := &natstest.Sieve{Lose: func(subject, reply string, _ []byte) bool {
 		return deaf.Load() && reply == "" && strings.HasPrefix(subject, nats.InboxPrefix) && strings.Count(subject, ".") == 1
 	}}
 	nc := connect(t, srv.URL(), nats.SetCustomDialer(sieve))

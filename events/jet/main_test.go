@@ -90,7 +90,7 @@ func newImpatientStore(t testing.TB, nc *nats.Conn, timeout time.Duration, layou
 
 // losing is a connection that loses an acknowledgement of a publish whenever lose returns true.
 func losing(lose func() bool) nats.Option {
-	return nats.SetCustomDialer(&natstest.Sieve{Lose: func(subject, _ string) bool {
+	return nats.SetCustomDialer(&natstest.Sieve{Lose: func(subject, _ string, _ []byte) bool {
 		token := subject[strings.LastIndexByte(subject, '.')+1:]
 		return strings.HasPrefix(subject, nats.InboxPrefix) && strings.Contains(token, "-") && lose()
 	}})

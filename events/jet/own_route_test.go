@@ -150,7 +150,7 @@ func TestOwnRouteDoesNotWaitForALostAnswer(t *testing.T) {
 	srv := startServer(t, embed.Config{})
 	admin := openStore(t, connect(t, srv.URL()), streams.Layout{AckWait: 30 * time.Second})
 	var deaf atomic.Bool
-	answers := &natstest.Sieve{Lose: func(subject, _ string) bool {
+	answers := &natstest.Sieve{Lose: func(subject, _ string, _ []byte) bool {
 		inbox, request := strings.CutPrefix(subject, nats.InboxPrefix)
 		return deaf.Load() && request && strings.Contains(inbox, ".") // not what is pulled
 	}}

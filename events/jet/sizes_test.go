@@ -197,7 +197,7 @@ func TestALostAnswerDelaysNoSize(t *testing.T) {
 	t.Parallel()
 	srv := startServer(t, embed.Config{})
 	var lose atomic.Bool
-	s := openStore(t, connect(t, srv.URL(), nats.SetCustomDialer(&natstest.Sieve{Lose: func(subject, _ string) bool {
+	s := openStore(t, connect(t, srv.URL(), nats.SetCustomDialer(&natstest.Sieve{Lose: func(subject, _ string, _ []byte) bool {
 		return strings.HasPrefix(subject, nats.InboxPrefix) && lose.CompareAndSwap(true, false)
 	}})), streams.Layout{})
 	for _, store := range []int64{srv.Store(), 0} {

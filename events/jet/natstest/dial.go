@@ -124,9 +124,9 @@ func (c *lagConn) Read(b []byte) (int, error) {
 }
 
 // Sieve is a connection to the server that loses some messages: those for which Lose, given the
-// subject and the reply subject, returns true.
+// subject, the reply subject, and the body with its headers, returns true.
 type Sieve struct {
-	Lose func(subject, reply string) bool
+	Lose func(subject, reply string, body []byte) bool
 	last atomic.Value // the present net.Conn
 }
 
@@ -175,7 +175,7 @@ func (c *sieveConn) Read(b []byte) (int, error) {
 		if numbers := map[string]int{"MSG": 1, "HMSG": 2}[verb]; len(words) > 3+numbers { // verb, subject, subscription
 			reply = string(words[3])
 		}
-		if !c.s.Lose(string(words[1]), reply) {
+		if !c.s.Lose(string(words[1]), reply, body) {
 			c.rest = append(line, body...)
 		}
 	}

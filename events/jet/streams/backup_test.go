@@ -577,3 +577,26 @@ func TestRestoreIsKilled(t *testing.T) {
 		})
 	}
 }
+
+// The question to restore a stream is taken, and nobody answers it: the name of the stream is taken
+// from then on, and the restore goes on all the same.
+func TestRestoreIsUnanswered(t *testing.T) {
+	t.Parallel()
+	from := single(t)
+	js := open(t, from, streams.Layout{})
+	fill(t, js, 20)
+	dir, m := saved(t, from)
+	taken := 0
+	to := natstest.Connect(t, triple(t).ConnectedUrl(), nats.SetCustomDialer(&natstest.Sieve{Lose: func(_, _ string, body []byte) bool {
+		if !bytes.Contains(body, []byte("deliver_subject")) {
+			return false
+		}
+		taken++
+		return taken == 1 || taken == 3 // of the log, and of the stream after it
+	}}))
+	is := natstest.Must(streams.Restore(natstest.Within(t), to, dir, m, streams.Layout{Replicas: 3}, quiet))(t)
+	log := natstest.Must(open(t, to, streams.Layout{}).Stream(natstest.Within(t), names.LogStream))(t)
+	if s := log.CachedInfo().State; is.Again || s.Msgs != 20 || s.LastSeq != is.From-1 || taken < len(m.Streams)+2 {
+		t.Errorf("in the end it has %+v, %+v, of %d answers", s, is, taken)
+	}
+}

@@ -36,12 +36,13 @@ type snapshot struct {
 
 // Carry copies a stream from one NATS server to another that has none of its name: with its sequences
 // and times, and without its consumers and sources, which opening makes. It takes as long as ctx
-// allows. The error wraps [ErrThere]; after any other error the other server has no part of the stream.
+// allows. The error wraps [ErrThere]; after any other error the other server has no part of the stream, if
+// it is no cluster.
 func Carry(ctx context.Context, from, to *nats.Conn, name string) error {
 	var into *inlet
 	err := save(ctx, from, name, func(is snapshot) (_ io.Writer, err error) {
 		delete(is.Config, "sources")
-		into, err = restore(ctx, to, name, is)
+		into, err = restore(ctx, to, name, is, answered)
 		return into, err
 	})
 	if into == nil {
@@ -109,10 +110,13 @@ type inlet struct {
 	deliver string
 }
 
-// restore begins to make a stream of a saved one. The error wraps [ErrThere].
-func restore(ctx context.Context, nc *nats.Conn, name string, is snapshot) (*inlet, error) {
+// restore begins to make a stream of a saved one. The error wraps [ErrThere], or is of a deadline if the
+// NATS server does not answer within patience; then it may have the name of the stream.
+func restore(ctx context.Context, nc *nats.Conn, name string, is snapshot, patience time.Duration) (*inlet, error) {
+	soon, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	var answer snapshot
-	if err := ask(ctx, nc, names.APIRestore+name, snapshot{Config: is.Config, State: is.State}, &answer); err != nil {
+	if err := ask(soon, nc, names.APIRestore+name, snapshot{Config: is.Config, State: is.State}, &answer); err != nil {
 		return nil, fmt.Errorf("write the stream %s: %w", name, err)
 	}
 	return &inlet{ctx, nc, name, answer.Deliver}, nil

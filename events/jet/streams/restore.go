@@ -62,17 +62,8 @@ func Restore(ctx context.Context, nc *nats.Conn, dir string, m Manifest, l Layou
 			if (is.Name == names.LogStream) != first {
 				continue
 			}
-			var gap uint64
-			for try := range triesToRestore {
-				gap, err = restoreStream(ctx, nc, dir, is, replicas, m.Began.Format(time.RFC3339Nano))
-				if errors.Is(err, ErrThere) && first && !r.Again {
-					r.Again = leftover(ctx, nc, is.Name)
-				}
-				if err == nil || !r.Again {
-					break
-				}
-				rest(ctx, time.Duration(try+1)*electing)
-			}
+			gap, again, err := restoreAgain(ctx, nc, dir, is, replicas, m.Began.Format(time.RFC3339Nano), r.Again)
+			r.Again = r.Again || again
 			if err == nil && savedOrder[i].then != "" {
 				err = addLater(ctx, nc, filepath.Join(dir, is.Name, laterFile))
 			}
@@ -96,10 +87,39 @@ func Restore(ctx context.Context, nc *nats.Conn, dir string, m Manifest, l Layou
 	return r, unmark(ctx, nc)
 }
 
-// triesToRestore is how often a stream is restored that was removed before. A NATS server removes the
-// files of a stream when it has said that it is gone; two of one name can get in each other's way. In
-// a cluster the leader may still know the name when another server has said so.
+// triesToRestore is how often the restore of a stream begins.
 const triesToRestore = 8
+
+// restoreAgain is [restoreStream] until the name of the stream is free, and the NATS server answers. It
+// tells whether it has removed a log of a restore that was cut off.
+//
+// A NATS server removes the files of a stream when it has said that it is gone; two of one name can get
+// in each other's way. In a cluster the leader may still know the name when another server has said so.
+// And nobody answers if another server is elected than the one that is to receive the stream, which has
+// its name from then on: so the first try waits a little, and each next one twice as long.
+func restoreAgain(ctx context.Context, nc *nats.Conn, dir string, is SavedStream, replicas int, mark string, emptied bool) (gap uint64, again bool, err error) {
+	unanswered := false
+	for try := range triesToRestore {
+		gap, err = restoreStream(ctx, nc, dir, is, replicas, mark, min(answered/32<<try, answered))
+		lost := errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil
+		if !lost && !errors.Is(err, ErrThere) {
+			break
+		}
+		unanswered = unanswered || lost
+		ours := false
+		if is.Name == names.LogStream {
+			ours = leftover(ctx, nc, is.Name)
+			again = again || ours && !unanswered
+		} else { // whatever is there besides a marked log
+			ours = remove(ctx, nc, is.Name) == nil
+		}
+		if !ours && !emptied && !unanswered {
+			break
+		}
+		rest(ctx, time.Duration(try+1)*electing)
+	}
+	return gap, again, err
+}
 
 // leftover tells whether a cluster has the name of a stream and nothing else of it, or a stream that is
 // marked, as after a restore that was killed, and removes that. It waits first, for a stream that is just
@@ -172,12 +192,13 @@ func metadataOf(config map[string]json.RawMessage) (m map[string]string, err err
 	return m, err
 }
 
-// restoreStream makes a stream. It returns by how much the sequences of the log go on higher.
+// restoreStream makes a stream, if the NATS server says within patience that it takes it. It returns by
+// how much the sequences of the log go on higher.
 //
 // On several servers at once: NATS server 2.15 crashes if another server than the one that receives it
 // is elected meanwhile, which was seen on a starved machine only. One server first and the others later
 // is no way out: now and then the others never come.
-func restoreStream(ctx context.Context, nc *nats.Conn, dir string, is SavedStream, replicas int, mark string) (gap uint64, err error) {
+func restoreStream(ctx context.Context, nc *nats.Conn, dir string, is SavedStream, replicas int, mark string, patience time.Duration) (gap uint64, err error) {
 	text, err := os.ReadFile(filepath.Join(dir, is.Name, configFile))
 	if err != nil {
 		return 0, err
@@ -205,7 +226,7 @@ func restoreStream(ctx context.Context, nc *nats.Conn, dir string, is SavedStrea
 		return 0, err
 	}
 	defer file.Close()
-	into, err := restore(ctx, nc, is.Name, of)
+	into, err := restore(ctx, nc, is.Name, of, patience)
 	if err != nil {
 		return 0, err
 	}
