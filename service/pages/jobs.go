@@ -272,9 +272,9 @@ func stripOf(runs []view.Run, most, height int) strip {
 	return s
 }
 
-// small is a small line of what tasks have used, the oldest first.
+// small is a small line of what was used, the oldest first. Of says by whom, or when.
 type small struct {
-	Name, Points, Last, Most string
+	Name, Of, Points, Last, Most string
 }
 
 // Sizes of a small line.
@@ -303,17 +303,22 @@ func smalls(tasks []task.Task) (all []small) {
 				values = append(values, of.is(u))
 			}
 		}
-		if len(values) < 2 {
-			continue
+		if len(values) > 1 {
+			all = append(all, smallOf(of.name, "of the latest tasks", values, slices.Max(values), of.text))
 		}
-		most := slices.Max(values)
-		var points strings.Builder
-		for i, v := range values {
-			fmt.Fprintf(&points, "%d,%d ", i*smallPitch, smallHeight-1-int(float64(v)/float64(most)*(smallHeight-2)))
-		}
-		all = append(all, small{of.name, strings.TrimSpace(points.String()), of.text(values[len(values)-1]), of.text(most)})
 	}
 	return all
+}
+
+// smallOf is a small line of values, of which the last is there; those below 0 are gaps. It is as high as full.
+func smallOf(name, of string, values []int64, full int64, text func(int64) string) small {
+	var points strings.Builder
+	for i, v := range values {
+		if v >= 0 {
+			fmt.Fprintf(&points, "%d,%d ", i*smallPitch, smallHeight-1-int(float64(v)/float64(max(full, 1))*(smallHeight-2)))
+		}
+	}
+	return small{name, of, strings.TrimSpace(points.String()), text(values[len(values)-1]), text(slices.Max(values))}
 }
 
 type jobData struct {

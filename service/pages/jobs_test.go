@@ -456,7 +456,7 @@ func TestSmallLines(t *testing.T) {
 		t.Errorf("of one that was measured there is %+v", all)
 	}
 	all := smalls([]task.Task{used(1 << 20), {}, used(4 << 20), used(0), used(2 << 20)})
-	if len(all) != 1 || all[0] != (small{"memory", "0,12 4,1 8,18", "1.0 MiB", "4.0 MiB"}) {
+	if len(all) != 1 || all[0] != (small{"memory", "of the latest tasks", "0,12 4,1 8,18", "1.0 MiB", "4.0 MiB"}) {
 		t.Errorf("it is %+v", all)
 	}
 }

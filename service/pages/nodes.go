@@ -3,7 +3,10 @@ package pages
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"millrace/events"
@@ -62,6 +65,58 @@ var loads = map[string]func(m *node.Machine) float64{
 	"processor": func(m *node.Machine) float64 { return m.Busy },
 }
 
+// machines are what heartbeats have said of machines, as far as this server has seen it.
+type machines struct {
+	mu sync.Mutex
+	of map[node.ID][]node.Machine // guarded by mu; the oldest first, zero for a gap
+}
+
+// A point of a machine's small lines, and how many there are.
+const (
+	machineEvery = 30 * time.Second
+	machinesKept = 60
+)
+
+// note adds what they say now, and drops a node of which there are only gaps.
+func (m *machines) note(beats map[node.ID]node.Heartbeat) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := make(map[node.ID][]node.Machine, len(beats))
+	for id := range beats {
+		all[id] = nil
+	}
+	maps.Copy(all, m.of)
+	for id, was := range all {
+		all[id] = append(was[max(0, len(was)+1-machinesKept):], beats[id].Machine)
+	}
+	maps.DeleteFunc(all, func(_ node.ID, was []node.Machine) bool {
+		return !slices.ContainsFunc(was, func(is node.Machine) bool { return is.Processors > 0 })
+	})
+	m.of = all
+}
+
+// smalls are the small lines of a node's machine; none if it says nothing now, or has not said it twice.
+func (m *machines) smalls(id node.ID) []small {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	was := m.of[id]
+	if len(was) < 2 || was[len(was)-1].Processors == 0 {
+		return nil
+	}
+	busy, used := make([]int64, len(was)), make([]int64, len(was))
+	for i, is := range was {
+		busy[i], used[i] = int64(100*is.Busy), is.MemoryUsed
+		if is.Processors == 0 {
+			busy[i], used[i] = -1, -1
+		}
+	}
+	const of = "in the last half hour"
+	return []small{
+		smallOf("processor", of, busy, 100, func(n int64) string { return fmt.Sprintf("%d%%", n) }),
+		smallOf("memory", of, used, was[len(was)-1].Memory, wording.ByteCount),
+	}
+}
+
 // nodes returns all nodes, in the past without their heartbeats.
 func (l *look) nodes(ctx context.Context) (client.NodePage, error) {
 	return client.NodesOf(ctx, l.View, l.Sums, l.Now, l.Rules.Node, &client.NodeListRequest{})
@@ -75,6 +130,7 @@ type nodeData struct {
 	// Latest are its tasks of the last hours, of which Smalls has what they used.
 	Latest    table[task.Task]
 	Smalls    []small
+	Machines  []small // its machine in the last half hour
 	Stretches []bar
 	From      time.Time
 	Ups       int
@@ -106,6 +162,9 @@ func showNode(ctx context.Context, l *look) (any, error) {
 	latest, err := l.List(ctx, view.Query{Kind: view.Tasks, Filter: view.Filter{Node: string(id), Since: d.From, Limit: shownBars}})
 	d.Latest.set(latest.Tasks, err)
 	d.Smalls = smalls(latest.Tasks)
+	if !l.Past {
+		d.Machines = l.site.machines.smalls(id)
+	}
 	d.Latest.cut(shownRuns)
 	for _, s := range stretches(id, records, d.From, l.Now) {
 		b := span{d.From, l.Now}.bar(s.From, s.To, 1, s.State.String()+" for "+wording.Span(s.To.Sub(s.From)))

@@ -141,4 +141,53 @@ func TestLoadsOfNodes(t *testing.T) {
 	p.says(page, `<a href="./nodes?">memory ↓</a>`, `<a href="./nodes?sort=processor">processor</a>`, "the machine's, by the latest heartbeat")
 	page, _ = p.get(200, "/nodes/w2")
 	p.says(page, "<dt>processor</dt><dd>10% of 8</dd>", "<dt>memory</dt><dd>75% of 16.0 GiB</dd>")
+	for range 2 {
+		if err := p.askMachines(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	page, _ = p.get(200, "/nodes/w2")
+	p.says(page, `aria-label="processor in the last half hour"`, "12.0 GiB <small>at most 12.0 GiB</small>")
+	if page, _ := p.get(200, fmt.Sprintf("/nodes/w2?at=%d", p.server.Desk.Reached())); strings.Contains(page, "half hour") {
+		t.Error("a node of the past has the lines of now")
+	}
+}
+
+// The small lines of a machine are those of the last half hour, with gaps, and end with a node that is silent.
+func TestSmallLinesOfMachines(t *testing.T) {
+	t.Parallel()
+	var m machines
+	beat := func(busy float64, used int64) {
+		m.note(map[node.ID]node.Heartbeat{"a": {Machine: node.Machine{Processors: 2, Busy: busy, Memory: 4 << 20, MemoryUsed: used}}, "mute": {}})
+	}
+	silent := func() { m.note(nil) }
+	beat(0.5, 1<<20)
+	if is := m.smalls("a"); is != nil {
+		t.Errorf("of one heartbeat there is %+v", is)
+	}
+	silent()
+	if is := m.smalls("a"); is != nil {
+		t.Errorf("of a node that is silent there is %+v", is)
+	}
+	beat(1, 3<<20)
+	beat(0, 2<<20)
+	want := []small{
+		{"processor", "in the last half hour", "0,12 8,1 12,23", "0%", "100%"},
+		{"memory", "in the last half hour", "0,18 8,7 12,12", "2.0 MiB", "3.0 MiB"},
+	}
+	if is := m.smalls("a"); !slices.Equal(is, want) {
+		t.Errorf("it is %+v, want %+v", is, want)
+	}
+	for range machinesKept {
+		beat(1, 4<<20)
+	}
+	if is := m.smalls("a"); !strings.HasPrefix(is[0].Points, "0,1 4,1") || strings.Count(is[0].Points, ",") != machinesKept {
+		t.Errorf("after half an hour it is %+v", is)
+	}
+	for range machinesKept {
+		silent()
+	}
+	if len(m.of) > 0 || m.smalls("mute") != nil {
+		t.Errorf("of silent nodes there is %+v", m.of)
+	}
 }

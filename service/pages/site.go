@@ -55,15 +55,16 @@ type Site struct {
 	server *httpapi.Server
 	mux    *http.ServeMux
 	// The first page that is drawn makes them: most processes that could draw one never do.
-	shapes  func() map[string]*shape // by the names of pages
-	late    metrics.Series
-	usual   memo[usualKey, figures]
-	altered memo[view.Thing, []view.Alteration]
-	audits  *inspect.Auditor
-	shelf   inspect.Shelf // open incident files
-	begun   memo[time.Time, time.Time]
-	good    memo[goodKey, *task.Task]
-	latest  memo[latestKey, []view.Run]
+	shapes   func() map[string]*shape // by the names of pages
+	late     metrics.Series
+	machines machines
+	usual    memo[usualKey, figures]
+	altered  memo[view.Thing, []view.Alteration]
+	audits   *inspect.Auditor
+	shelf    inspect.Shelf // open incident files
+	begun    memo[time.Time, time.Time]
+	good     memo[goodKey, *task.Task]
+	latest   memo[latestKey, []view.Run]
 	// fetching are the callers for whom incident files are being made.
 	fetching fetching
 	// patience is how long an action waits for lists to show its effect.
@@ -146,9 +147,10 @@ func (s *Site) Run(ctx context.Context) error {
 	var dropping sync.WaitGroup
 	defer dropping.Wait()
 	dropping.Go(func() {
-		drop, ask := time.NewTicker(dropEvery), time.NewTicker(metrics.Every)
+		drop, ask, measure := time.NewTicker(dropEvery), time.NewTicker(metrics.Every), time.NewTicker(machineEvery)
 		defer drop.Stop()
 		defer ask.Stop()
+		defer measure.Stop()
 		for {
 			select {
 			case <-ctx.Done():
@@ -157,6 +159,8 @@ func (s *Site) Run(ctx context.Context) error {
 				s.shelf.Drop(s.server.Desk.Now())
 			case <-ask.C:
 				_ = s.askOldest(ctx) // what is not known now is a gap in the plot
+			case <-measure.C:
+				_ = s.askMachines(ctx) // nor this
 			}
 		}
 	})
@@ -169,6 +173,21 @@ func (s *Site) askOldest(ctx context.Context) error {
 		oldest, err := oldestOf(ctx, sight.Sums)
 		if err == nil {
 			s.late.Wait(sight.Now, oldest)
+		}
+		return err
+	})
+}
+
+// askMachines notes what the nodes say of their machines.
+func (s *Site) askMachines(ctx context.Context) error {
+	return s.server.Desk.See(ctx, "", "", func(ctx context.Context, sight *answers.Sight) error {
+		p, ok := sight.View.(view.Present)
+		if !ok {
+			return nil
+		}
+		beats, err := p.Beats(ctx)
+		if err == nil {
+			s.machines.note(beats)
 		}
 		return err
 	})
