@@ -61,6 +61,7 @@ read model included, and removes it afterwards. Run nothing else on the machine 
   millrace bench --nodes 1000 --node-servers 3
   millrace bench --pages 1000000
   millrace bench --forget 100000
+  millrace bench --through 10000000
   millrace bench --profile mixed --rate 300 --for 1m --json`,
 		Args: settings.Takes(0, 0, ""),
 	}

@@ -32,6 +32,7 @@ type chatterFlags struct {
 	pages     int
 	keep      string
 	forget    int
+	through   int
 }
 
 func (f *chatterFlags) add(fs *pflag.FlagSet) {
@@ -46,11 +47,12 @@ func (f *chatterFlags) add(fs *pflag.FlagSet) {
 	fs.IntVar(&f.servers, "node-servers", 1, "`number` of NATS servers for these nodes; each holds everything")
 	fs.IntVar(&f.pages, "pages", 0, "measure only how long pages take, and how large they are, with a `number` of tasks")
 	fs.IntVar(&f.forget, "forget", 0, "measure only what it costs that the log forgets a `number` of tasks, and beside work")
+	fs.IntVar(&f.through, "through", 0, "measure only what the server takes when a `number` of tasks have gone through the log, of which it keeps the last hundredth")
 	fs.StringVar(&f.keep, "keep", "", "keep the server's data for --pages in a `directory`, and measure what is there already")
 }
 
 func (f *chatterFlags) asked() bool {
-	return f.logs > 0 || f.records > 0 || f.idle > 0 || f.follow > 0 || f.files > 0 || f.schedules > 0 || f.nodes > 0 || f.pages > 0 || f.forget > 0
+	return f.logs > 0 || f.records > 0 || f.idle > 0 || f.follow > 0 || f.files > 0 || f.schedules > 0 || f.nodes > 0 || f.pages > 0 || f.forget > 0 || f.through > 0
 }
 
 // chatterReport holds the requested parts.
@@ -65,7 +67,8 @@ type chatterReport struct {
 	Waiting   *bench.Waiting   `json:"nodes,omitempty"`
 	Pages     *[]bench.Page    `json:"pages,omitempty"`
 
-	Forget *bench.Forgetting `json:"forget,omitempty"`
+	Forget  *bench.Forgetting `json:"forget,omitempty"`
+	Through *bench.Through    `json:"through,omitempty"`
 }
 
 func (a *app) benchChatter(ctx context.Context, cfg bench.Config, sync string, f *chatterFlags, o *settings.Output) error {
@@ -77,7 +80,7 @@ func (a *app) benchChatter(ctx context.Context, cfg bench.Config, sync string, f
 		}
 	case f.pages > 0:
 		start = freshServer(sync, settings.Off, withPages...)
-	case f.forget > 0:
+	case f.forget > 0 || f.through > 0:
 		start = freshServer(sync, settings.Off, keeping(0)...)
 	case f.servers > 1:
 		cfg.Layout.Replicas = f.servers
@@ -100,6 +103,7 @@ func (a *app) benchChatter(ctx context.Context, cfg bench.Config, sync string, f
 		measured(f.nodes > 0, &r.Waiting, func() (bench.Waiting, error) { return bench.ManyNodes(ctx, cfg, f.nodes, f.queues, 0) }),
 		measured(f.pages > 0, &r.Pages, func() ([]bench.Page, error) { return bench.ManyPages(ctx, cfg, f.pages) }),
 		measured(f.forget > 0, &r.Forget, func() (bench.Forgetting, error) { return bench.ManyForgotten(ctx, cfg, f.forget) }),
+		measured(f.through > 0, &r.Through, func() (bench.Through, error) { return bench.ManyThrough(ctx, cfg, f.through) }),
 		measured(f.schedules > 0, &r.Schedules, func() (bench.Schedules, error) { return bench.ManySchedules(ctx, cfg, f.schedules) }),
 	} {
 		if err := measure(); err != nil {
@@ -184,15 +188,14 @@ func chatterTable(r *chatterReport) term.Table {
 		value("processor: nodes, server", fmt.Sprintf("%.0f%%, %.0f%% of one", 100*w.NodesBusy, 100*w.ServerBusy))
 		value("start latency p50, p99, max", fmt.Sprintf("%.2f, %.2f, %.2f ms", w.StartLatency.P50, w.StartLatency.P99, w.StartLatency.Max))
 	}
+	takes := func(what string, is bench.Takes) {
+		value("disk, memory "+what, humanize.IBytes(uint64(max(is.Disk, 0)))+", "+humanize.IBytes(uint64(max(is.Memory, 0)))) // not negative
+	}
 	if f := r.Forget; f != nil {
 		value(fmt.Sprintf("%d tasks forgotten", f.Tasks), fmt.Sprintf("%.1f s", f.Seconds))
 		value("processor time of the server for a million", fmt.Sprintf("%.1f s", f.ServerSeconds))
-		for _, m := range []struct {
-			what string
-			bench.Takes
-		}{{"before", f.Before}, {"after", f.After}} {
-			value("disk, memory "+m.what, humanize.IBytes(uint64(max(m.Disk, 0)))+", "+humanize.IBytes(uint64(max(m.Memory, 0)))) // not negative
-		}
+		takes("before", f.Before)
+		takes("after", f.After)
 		t.Add(term.Plain("no-op tasks meanwhile"), term.Plain(fmt.Sprintf("%.0f/s", f.With.TasksPerSecond)),
 			term.Plain(fmt.Sprintf("%.0f/s without", f.Without.TasksPerSecond)), term.Plain(fmt.Sprintf("%.2f", f.Ratio)))
 		for _, m := range []struct {
@@ -203,6 +206,14 @@ func chatterTable(r *chatterReport) term.Table {
 			value("start latency "+m.what+" p50, p99, max", fmt.Sprintf("%.2f, %.2f, %.2f ms", l.P50, l.P99, l.Max))
 			value("read model behind "+m.what+", max", fmt.Sprintf("%.0f ms", m.BehindMS))
 		}
+	}
+	if is := r.Through; is != nil {
+		value(fmt.Sprintf("%d tasks, then until the log had forgotten", is.Tasks-is.Kept), fmt.Sprintf("%.0f, %.0f s", is.Seconds, is.BehindSeconds))
+		takes(fmt.Sprintf("with %d fresh ones", is.Kept), is.Fresh.Worked)
+		takes("and started again", is.Fresh.Started)
+		takes("at most", is.Most)
+		takes(fmt.Sprintf("after %d", is.Tasks), is.After.Worked)
+		takes("after that, started again", is.After.Started)
 	}
 	if r.Pages != nil {
 		for _, p := range *r.Pages {

@@ -203,10 +203,17 @@ func (b *bench) takes(ctx context.Context) (t Takes, err error) {
 	if b.cfg.ServerMemory == nil {
 		return t, nil
 	}
-	if err = b.rest(ctx); err == nil {
-		t.Memory, err = b.cfg.ServerMemory()
+	if err = b.rest(ctx); err != nil {
+		return t, err
 	}
-	if err == nil {
+	return b.takesNow()
+}
+
+func (b *bench) takesNow() (t Takes, err error) {
+	if b.cfg.ServerMemory == nil {
+		return t, nil
+	}
+	if t.Memory, err = b.cfg.ServerMemory(); err == nil {
 		t.Disk, err = b.cfg.ServerDisk()
 	}
 	return t, err
