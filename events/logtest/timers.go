@@ -105,14 +105,16 @@ func (s *suite) beforeDue(set func(due time.Time) []timer) (timers []timer, late
 }
 
 // fired takes offers, which must be those of the timers, in any order, until there is one of each.
-// It leaves out those of late tasks.
+// It leaves out those of late tasks, and offers that come again, because the acknowledgement was late.
 func (s *suite) fired(offers events.Offers, late map[task.ID]bool, all ...timer) {
 	s.Helper()
-	for len(all) > 0 {
+	for seen := map[uint64]bool{}; len(all) > 0; {
 		offer := s.next(offers)
-		if s.ack(offer); late[offer.Fact.Task] {
+		s.ack(offer)
+		if late[offer.Fact.Task] || seen[offer.Seq] {
 			continue
 		}
+		seen[offer.Seq] = true
 		e, _ := offer.Fact.Event.(task.Due)
 		i := slices.IndexFunc(all, func(t timer) bool { return offer.Fact.Task == t.id && e.After == t.after && e.Due.Equal(t.due) })
 		if i < 0 {
