@@ -210,11 +210,11 @@ func (h *house) serve(ctx context.Context, c Config, ready func()) error {
 		Births: client.New(deciding, events.PartScheduler).DeskStore(), Timed: view, Timers: deciding, Lanes: deciding, Laned: view,
 		RetireAfter: retireAfter, Naming: view, Routes: deciding, Limits: view, Hints: deciding, Peers: deciding, Last: deciding.Last, Tell: answers.Telling(client.New(deciding, ""), ""), Log: h.log,
 	})
-	marks := jet.NewMarks()
-	h.start((&projections.Projector{Log: reading, Store: view, Logger: h.log, Observers: []projections.Observer{decider, marks}}).Run)
+	marks, stirs := jet.NewMarks(), &scheduler.Stirs{}
+	h.start((&projections.Projector{Log: reading, Store: view, Logger: h.log, Observers: []projections.Observer{decider, marks, stirs}}).Run)
 	h.start(view.Index)
 	h.start(decider.Run)
-	forgets := h.keep(deciding, view, decider, marks)
+	forgets := h.keep(deciding, view, decider, marks, stirs)
 	service := &answers.Service{
 		Conn: deciding.NC, Client: client.New(deciding, ""), Model: view, Deadlines: view, Stored: view, Limits: decider, Watched: decider.Watched,
 		Rules: rules, Margin: margin, Nodes: node.Settings{TTL: nodeTTL, RetireAfter: retireAfter}, Ready: ready, Log: h.log,

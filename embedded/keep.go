@@ -17,7 +17,7 @@ const nodeTTL = 15 * time.Second
 // keep looks after what the log holds: streams and copies of definitions that somebody has removed
 // or changed, marks by which the server starts fast after a crash, and output and records that jobs
 // keep only for a time.
-func (h *house) keep(store *jet.Store, view *projections.Store, decider *scheduler.Scheduler, marks *jet.Marks) *scheduler.Collector {
+func (h *house) keep(store *jet.Store, view *projections.Store, decider *scheduler.Scheduler, marks *jet.Marks, stirs *scheduler.Stirs) *scheduler.Collector {
 	failed := func(err error) { h.log.Warn("the upkeep of the log failed; trying again", "error", err) }
 	h.start(func(ctx context.Context) error {
 		store.KeepStreams(ctx, h.layout, sweep, func(name string) {
@@ -42,6 +42,7 @@ func (h *house) keep(store *jet.Store, view *projections.Store, decider *schedul
 		Rec: &events.Recorder{Log: store, Actor: events.PartScheduler, Now: store.Now, NewID: events.NewID}, Log: store,
 		Keeping: scheduler.Keeping{Age: keepAge, Tasks: keepTasks}, Ended: view.Ended,
 		Model:  view,
+		Stirs:  stirs,
 		Counts: decider.Counts,
 		Settle: task.HorizonFor + store.AckWait(),
 	}, First: func() bool { return decider.First("horizon") }, Logger: h.log}

@@ -35,6 +35,8 @@ type Forget struct {
 		// Since returns those of the tasks that have changed at a sequence or later, and those that are not known.
 		Since(ctx context.Context, ids []task.ID, seq uint64) (later map[task.ID]bool, unknown []task.ID, err error)
 	}
+	// Stirs hears what Model has folded. Default: the log is read once more.
+	Stirs *Stirs
 	// Counts returns the beginning of what budgets and breakers count at present; zero for nothing.
 	// Default: nothing.
 	Counts func(ctx context.Context) (time.Time, error)
@@ -51,7 +53,7 @@ type Forget struct {
 
 	samples sampled
 	left    uint64 // what might go next, when this last chose
-	hurries bool   // it grows faster than it goes
+	hurries bool   // it grew faster than it went
 }
 
 // Sealer keeps in an archive what the log forgets.
@@ -254,7 +256,7 @@ func (f *Forget) choose(ctx context.Context, out *Forgotten) (e task.HorizonChos
 		front.Floor, err = f.Log.Floor(ctx)
 	}
 	c := keeping.Choose(front)
-	if f.hurries = keeping.hurries(f.left, c.Left); f.hurries {
+	if f.hurries = keeping.hurries(f.hurries, f.left, c.Left); f.hurries {
 		keeping.Most = cmp.Or(keeping.Most, mostHurried)
 		c = keeping.Choose(front)
 	}

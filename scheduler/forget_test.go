@@ -465,20 +465,23 @@ func TestShorterKeepMovesTheHorizon(t *testing.T) {
 	}
 }
 
-// A server hurries only if more may go than in one round, and more than before: what has been there for long goes in
-// calm rounds.
+// A server begins to hurry only if more may go than in one round, and more than before: what has been there for long
+// goes in calm rounds.
 func TestServersHurry(t *testing.T) {
 	for _, c := range []struct {
+		already   bool
 		was, left uint64
 		want      bool
 	}{
-		{0, 9_000_000, false}, // the first look
-		{9_000_000, 8_900_000, false},
-		{9_000_000, 9_100_000, true},
-		{100_000, 250_000, false},
-		{250_000, 310_000, true},
+		{false, 0, 9_000_000, false}, // the first look
+		{false, 9_000_000, 8_900_000, false},
+		{false, 9_000_000, 9_100_000, true},
+		{true, 9_100_000, 8_900_000, true}, // until it has caught up
+		{true, 500_000, 300_000, false},
+		{false, 100_000, 250_000, false},
+		{false, 250_000, 310_000, true},
 	} {
-		if got := (&Keeping{}).hurries(c.was, c.left); got != c.want {
+		if got := (&Keeping{}).hurries(c.already, c.was, c.left); got != c.want {
 			t.Errorf("from %d to %d: %v", c.was, c.left, got)
 		}
 	}
@@ -510,4 +513,45 @@ func TestFewestTasksStraddle(t *testing.T) {
 			t.Errorf("%s: at %d, want %d", name, at, c.want)
 		}
 	}
+}
+
+// What a read model folds while the horizon moves is heard: of which tasks, and which births ask for. What one
+// that begins anew folds counts for nothing.
+func TestStirs(t *testing.T) {
+	var s Stirs
+	tells := func(seq uint64, id task.ID, needs ...task.ID) events.Step {
+		r := events.Record{Seq: seq, Fact: events.Fact{Task: id, Event: task.Submitted{}}}
+		if len(needs) > 0 {
+			of := &task.Needs{}
+			for _, id := range needs {
+				of.Of = append(of.Of, task.Need{Task: id})
+			}
+			r.Fact.Event = task.Submitted{Work: task.Work{Needs: of}}
+		}
+		return events.Step{Record: &r}
+	}
+	hears := func(when string, id task.ID, stirred bool, upTo uint64) {
+		t.Helper()
+		if is, reached := s.heard(map[task.ID]bool{id: true}); is != stirred || reached != upTo {
+			t.Errorf("%s: of %s it heard %v, and up to %d", when, id, is, reached)
+		}
+	}
+	s.Observe([]events.Step{tells(1, "a")})
+	hears("before it listens", "a", false, 0)
+	s.listen()
+	hears("what came before", "a", false, 1)
+	s.Observe(nil)
+	s.Observe([]events.Step{tells(2, "b"), tells(4, "c", "d", "e"), tells(5, "")})
+	for _, id := range []task.ID{"b", "c", "d", "e"} {
+		hears("in a batch", id, true, 0)
+	}
+	hears("in a batch", "a", false, 5)
+	hears("once it was said that nobody stirred", "b", false, 5)
+	s.Observe([]events.Step{tells(5, "f")})
+	hears("of a read model that begins anew", "f", false, 0)
+	s.Observe([]events.Step{tells(6, "f")})
+	hears("of a read model that has begun anew", "f", false, 0)
+	s.listen()
+	s.Observe([]events.Step{tells(7, "g")})
+	hears("when it listens again", "g", true, 0)
 }

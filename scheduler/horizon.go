@@ -148,9 +148,11 @@ func (k Keeping) Choose(f Front) (c Choice) {
 	return c
 }
 
-// hurries tells whether a server hurries: more may go next than before, and more than it passes at once. Of
-// what has been there for long, it may take its time.
-func (k *Keeping) hurries(was, left uint64) bool { return was > 0 && left > max(was, k.most()) }
+// hurries tells whether a server hurries: more may go next than before, and more than it passes at once. Then
+// it hurries until that is not more any longer. Of what has been there for long, it may take its time.
+func (k *Keeping) hurries(already bool, was, left uint64) bool {
+	return left > k.most() && (already || was > 0 && left > was)
+}
 
 // hold stops the horizon at a sequence; 0 is none.
 func (c *Choice) hold(seq uint64, by Held) {

@@ -4,9 +4,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"hash/maphash"
+	"iter"
 	"maps"
 	"math"
 	"slices"
+	"sync"
 	"time"
 
 	"millrace/events"
@@ -91,6 +94,9 @@ func (f *Forget) pass(ctx context.Context, below uint64, now time.Time) (*passag
 	p := &passage{Forget: f, since: time.Now(), keeping: f.Keeping, below: below, now: now, needs: map[task.ID]bool{}, folds: map[task.ID]*folded{}, ended: map[task.ID]remains{},
 		known: map[task.ID]known{}, dead: map[task.ID]bool{}, kinds: map[string]bool{}, defs: map[task.Def][]events.Record{},
 		ledgers: map[string][]task.ID{}, tallies: map[string]*task.JobTallied{}}
+	if f.Stirs != nil {
+		f.Stirs.listen()
+	}
 	var err error
 	if p.keeping.many, err = f.many(ctx); err != nil {
 		return nil, err
@@ -519,8 +525,18 @@ func (p *passage) chain(ctx context.Context, about events.Fact) (bool, error) {
 // one.
 func (p *passage) stirred(ctx context.Context) (bool, error) {
 	last, err := p.Log.Last(ctx)
-	if err != nil || last <= p.upTo {
+	if err != nil {
 		return false, err
+	}
+	if p.Stirs != nil {
+		stirred, upTo := p.Stirs.heard(p.dead)
+		if stirred {
+			return true, nil
+		}
+		p.upTo = max(p.upTo, upTo)
+	}
+	if last <= p.upTo {
+		return false, nil
 	}
 	feed, err := p.Log.Follow(ctx, p.upTo+1)
 	if err != nil {
@@ -533,15 +549,9 @@ func (p *passage) stirred(ctx context.Context) (bool, error) {
 			return false, err
 		}
 		for i := range records {
-			r := &records[i]
-			if p.dead[r.Fact.Task] {
-				return true, nil
-			}
-			if e, ok := r.Fact.Event.(task.Submitted); ok && e.Needs != nil {
-				for _, need := range e.Needs.Of {
-					if p.dead[need.Task] {
-						return true, nil
-					}
+			for id := range stirs(&records[i]) {
+				if p.dead[id] {
+					return true, nil
 				}
 			}
 		}
@@ -551,4 +561,75 @@ func (p *passage) stirred(ctx context.Context) (bool, error) {
 		}
 	}
 	return false, nil
+}
+
+// stirs are the tasks that a record is about or, if it is a birth, asks for.
+func stirs(r *events.Record) iter.Seq[task.ID] {
+	return func(yield func(task.ID) bool) {
+		if r.Fact.Task != "" && !yield(r.Fact.Task) {
+			return
+		}
+		if e, ok := r.Fact.Event.(task.Submitted); ok && e.Needs != nil {
+			for _, need := range e.Needs.Of {
+				if !yield(need.Task) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Stirs hears from a read model of which tasks the log tells while a horizon moves, so that nobody reads
+// that once more. It implements the observer of package projections. The zero value can be used.
+type Stirs struct {
+	mu      sync.Mutex
+	seed    maphash.Seed
+	tasks   map[uint64]struct{} // guarded by mu; the hashes of those since it listens; nil if it does not
+	reached uint64              // guarded by mu; the last record of which it has heard
+}
+
+// Observe takes records as the read model has folded them. Those of a read model that begins anew count
+// for nothing: it may have left some out.
+func (s *Stirs) Observe(steps []events.Step) {
+	if len(steps) == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if steps[0].Record.Seq <= s.reached {
+		s.tasks = nil
+	}
+	if s.reached = steps[len(steps)-1].Record.Seq; s.tasks == nil {
+		return
+	}
+	for i := range steps {
+		for id := range stirs(steps[i].Record) {
+			s.tasks[maphash.String(s.seed, string(id))] = struct{}{}
+		}
+	}
+}
+
+// listen begins anew. What the read model has not folded yet will be heard.
+func (s *Stirs) listen() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seed, s.tasks = maphash.MakeSeed(), map[uint64]struct{}{}
+}
+
+// heard tells whether the log has told of one of the tasks, and up to where it has not; 0 if that is not known.
+func (s *Stirs) heard(of map[task.ID]bool) (stirred bool, upTo uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.tasks == nil {
+		return false, 0
+	}
+	if len(s.tasks) > 0 {
+		for id := range of {
+			if _, stirred = s.tasks[maphash.String(s.seed, string(id))]; stirred {
+				return true, 0
+			}
+		}
+	}
+	clear(s.tasks)
+	return false, s.reached
 }

@@ -104,6 +104,8 @@ type variant struct {
 	// forgets: servers move the horizon of the log, which front breaks.
 	forgets bool
 	front   func(*port) frontLog
+	// mishears: they hear from the read model that there are new facts, and of nobody in them.
+	mishears bool
 	// durable: most of their tasks are functions with steps.
 	durable bool
 	// amnesic workers do not tell functions what they have done.

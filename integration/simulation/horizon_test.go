@@ -41,19 +41,25 @@ type frontLog interface {
 // startCollector begins a server that moves the horizon.
 func (h *history) startCollector(name string, mortal bool) {
 	h.start(name, mortal, func(a *actor) {
-		v := h.view(a)
+		v, stirs := h.view(a), &scheduler.Stirs{}
+		v.hears = func(r *events.Record) {
+			if h.variant.mishears {
+				r = &events.Record{Seq: r.Seq}
+			}
+			stirs.Observe([]events.Step{{Record: r}})
+		}
 		p := &port{h.mem, a}
 		f := &scheduler.Forget{
 			Rec: h.recorder(a, "scheduler"), Log: p, Keeping: scheduler.Keeping{Age: keepFor, Least: 3, Most: 60},
-			Model: v,
+			Model: v, Stirs: stirs,
 			Wait: func(_ context.Context, d time.Duration) error {
 				a.turn("waits", time.Now().Add(d))
 				a.setClock(false)
-				return nil
+				return v.ask("follow the log")
 			},
 		}
 		if h.variant.front != nil {
-			f.Log, f.Model = h.variant.front(p), nil
+			f.Log, f.Model, f.Stirs = h.variant.front(p), nil, nil
 		}
 		for {
 			a.turn("waits", h.in(4*time.Second))
@@ -268,6 +274,7 @@ func TestSimulationFindsWhatForgetsTooMuch(t *testing.T) {
 		{"a kind of chain is forgotten: nodes", variant{log: func(p *port) events.Log { return omitting{p, events.NodeCarried} }}, 0},
 		{"a kind of chain is forgotten: queues", variant{log: func(p *port) events.Log { return omitting{p, events.QueueCarried} }}, 1},
 		{"nobody looks again before the front goes", variant{front: func(p *port) frontLog { return hurried{p} }, log: func(p *port) events.Log { return unaware{p} }}, 857},
+		{"nobody hears what happens before the front goes", variant{mishears: true, log: func(p *port) events.Log { return unaware{p} }}, 930},
 		{"a task is carried as if it had no offer", variant{log: func(p *port) events.Log { return mangling{p, func(c *task.Carried) { c.Fold.Offered = false }} }}, 0},
 		{"the mark of a carried task does not expect the end of the chain", variant{log: func(p *port) events.Log { return pushing{p} }}, 21},
 	} {

@@ -106,6 +106,8 @@ type view struct {
 	losses int
 	// again is called when it is made again.
 	again func()
+	// hears is called with what it has folded; nil if nobody hears.
+	hears func(*events.Record)
 }
 
 func (h *history) view(a *actor) *view {
@@ -128,6 +130,9 @@ func (v *view) ask(op string) error {
 		}
 		for i := range behind {
 			v.Add(&behind[i])
+			if v.hears != nil {
+				v.hears(&behind[i])
+			}
 		}
 		return nil
 	}})

@@ -15,12 +15,12 @@ import (
 )
 
 // forget moves the horizon of the log, so that what ended long ago goes.
-func (p *parts) forget(store *jet.Store, view *projections.Store, decider *scheduler.Scheduler) {
+func (p *parts) forget(store *jet.Store, view *projections.Store, stirs *scheduler.Stirs, decider *scheduler.Scheduler) {
 	c := &p.forgets
 	c.Forget = scheduler.Forget{
 		Rec: &events.Recorder{Log: store, Actor: events.PartScheduler, Now: store.Now, NewID: events.NewID}, Log: store,
 		Keeping: scheduler.Keeping{Age: p.settings.KeepAge, Tasks: p.settings.KeepTasks, Queues: p.settings.KeepQueues},
-		Model:   view, Ended: view.Ended, Sealer: p.sealer(store),
+		Model:   view, Stirs: stirs, Ended: view.Ended, Sealer: p.sealer(store),
 		Counts: decider.Counts,
 		Settle: task.HorizonFor + store.AckWait(),
 	}

@@ -172,8 +172,8 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 		}
 	}
 	decider := scheduler.New(deciding, view, beats, config)
-	marks := jet.NewMarks()
-	projector.Observers = append(projector.Observers, decider, marks)
+	marks, stirs := jet.NewMarks(), &scheduler.Stirs{}
+	projector.Observers = append(projector.Observers, decider, marks, stirs)
 	if p.http != nil {
 		projector.Observers = append(projector.Observers, p.http, p.pages)
 	}
@@ -191,7 +191,7 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 	})
 	p.start(decider.Run)
 	p.keep(deciding, view)
-	p.forget(deciding, view, decider)
+	p.forget(deciding, view, stirs, decider)
 	p.starting.Add(1)
 	service := &answers.Service{
 		Conn: nc, Client: client.New(deciding, ""), Model: view, Deadlines: view, Stored: view, Limits: decider, Watched: decider.Watched, Version: wording.ThisBuild().Version, Rules: settings, Margin: p.settings.Margin(), Limited: wording.LimitDuty, Holders: wording.NamedHolders, Nodes: p.settings.Nodes(), Settings: p.settings.Judging(), Keeping: p.settings.Keeping(), Held: p.held, Now: p.clock.Now, Wrong: p.mute.Wrong, Ready: p.starting.Done, Log: p.log,
