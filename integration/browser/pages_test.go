@@ -8,7 +8,7 @@ import (
 // A demo has all that there is to see, and is looked at as people do.
 func TestDemo(t *testing.T) {
 	s := open(t, "demo", "--keep")
-	t.Run("pictures", func(t *testing.T) { readmePictures(t, s) })
+	t.Run("pictures", func(t *testing.T) { docPictures(t, s) })
 	t.Run("pages", func(t *testing.T) { allPages(t, s) })
 	t.Run("without a script", func(t *testing.T) { sameWithoutScript(t, s) })
 	t.Run("journeys", func(t *testing.T) { journeys(t, s) })
