@@ -108,32 +108,34 @@ func newFold(ctx context.Context, s *Store, cacheSize int) (*fold, error) {
 // next returns the next records of the log. While it waits, it releases the memory of the last
 // batch.
 func (f *fold) next(ctx context.Context, feed events.Feed) ([]events.Record, error) {
-	soon, cancel := context.WithTimeout(ctx, atRest)
-	defer cancel()
-	records, err := feed.Next(soon)
-	if err == nil || ctx.Err() != nil || soon.Err() == nil {
-		return records, err
-	}
-	if err := f.rest(ctx); err != nil {
-		return nil, err
+	for more := true; more; {
+		soon, cancel := context.WithTimeout(ctx, atRest)
+		records, err := feed.Next(soon)
+		late := soon.Err() != nil
+		if cancel(); err == nil || ctx.Err() != nil || !late {
+			return records, err
+		}
+		if more, err = f.rest(ctx); err != nil {
+			return nil, err
+		}
 	}
 	return feed.Next(ctx)
 }
 
-// rest releases the memory of earlier batches, SQLite's as well, and pages of the file that are free.
-func (f *fold) rest(ctx context.Context) error {
+// rest releases the memory of earlier batches, SQLite's as well, and pages of the file that are free. It
+// tells whether there may be more of these.
+func (f *fold) rest(ctx context.Context) (more bool, err error) {
 	f.index, f.changes, f.of, f.steps, f.noted = map[task.ID]int{}, nil, nil, nil, nil
-	err := f.past.Begin(f.at.Past)
-	if err == nil {
+	if err = f.past.Begin(f.at.Past); err == nil {
 		_, err = f.past.Write()
 	}
 	if err == nil {
-		err = f.vacuum(ctx)
+		more, err = f.vacuum(ctx, vacuumed)
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
-	return f.w.exec(ctx, "PRAGMA shrink_memory")
+	return more, f.w.exec(ctx, "PRAGMA shrink_memory")
 }
 
 // apply folds records into rows, all or none. It skips those up to the sequence reached, which were

@@ -218,10 +218,15 @@ func (f *fold) forgetOthers(ctx context.Context, in string, before []any, counts
 	return stay, err
 }
 
-// vacuum gives pages of the file that rows left back to the file system, a bounded number at once. SQLite
-// frees one with each row of the answer.
-func (f *fold) vacuum(ctx context.Context) error {
-	return each(context.WithoutCancel(ctx), f.w.conn, fmt.Sprintf("PRAGMA incremental_vacuum(%d)", vacuumed), nil, nil, func() error { return nil })
+// vacuum gives at most so many pages of the file that rows left back to the file system, and tells whether there
+// may be more of them. SQLite frees one with each row of the answer.
+func (f *fold) vacuum(ctx context.Context, most int) (more bool, err error) {
+	freed := 0
+	err = each(context.WithoutCancel(ctx), f.w.conn, fmt.Sprintf("PRAGMA incremental_vacuum(%d)", most), nil, nil, func() error {
+		freed++
+		return nil
+	})
+	return freed == most, err
 }
 
 // vacuumed is how many pages are given back at once: 64 MB.

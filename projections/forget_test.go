@@ -287,8 +287,12 @@ func TestFileShrinks(t *testing.T) {
 	if err := f.w.exec(t.Context(), "DELETE FROM tasks"); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.rest(t.Context()); err != nil {
-		t.Fatal(err)
+	free := pages("freelist_count")
+	if more, err := f.vacuum(t.Context(), 10); err != nil || !more || pages("freelist_count") != free-10 {
+		t.Fatalf("of %d free pages %d are left, error %v; that there are more is %v", free, pages("freelist_count"), err, more)
+	}
+	if more, err := f.rest(t.Context()); err != nil || more {
+		t.Fatalf("there are more pages: %v, %v", more, err)
 	}
 	if free, left := pages("freelist_count"), pages("page_count"); free > 0 || left > full/4 {
 		t.Errorf("of %d pages %d are left, %d of them free", full, left, free)

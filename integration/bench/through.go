@@ -29,8 +29,13 @@ type Stays struct {
 	Started Takes `json:"started"`
 }
 
-// throughKeeps is how many of the tasks stay: so many parts of them.
-const throughKeeps = 100
+const (
+	// throughKeeps is how many of the tasks stay: so many parts of them.
+	throughKeeps = 100
+	// throughRests is how long the read model has for giving back what is free of its file, which it does when
+	// it has been at rest.
+	throughRests = time.Minute
+)
 
 // ManyThrough measures what a server takes when n tasks have gone through its log, of which it keeps
 // the last hundredth.
@@ -95,5 +100,8 @@ func (is *Through) through(ctx context.Context, b *bench) error {
 		return counts[task.Finished.String()] <= is.Kept+is.Kept/throughKeeps+forgetSlack
 	})
 	is.BehindSeconds = time.Since(began).Seconds() - is.Seconds
+	if err == nil && b.cfg.ServerDisk != nil {
+		err = sleep(ctx, throughRests)
+	}
 	return err
 }
