@@ -63,8 +63,14 @@ func quiet(streams.SavedStream) {}
 // saved makes a backup in a new folder.
 func saved(t testing.TB, nc *nats.Conn) (dir string, m streams.Manifest) {
 	t.Helper()
+	return savedHearing(t, nc, quiet)
+}
+
+// savedHearing is saved, and said hears of each stream.
+func savedHearing(t testing.TB, nc *nats.Conn, said func(streams.SavedStream)) (dir string, m streams.Manifest) {
+	t.Helper()
 	dir = filepath.Join(t.TempDir(), "backup")
-	m = natstest.Must(streams.Save(natstest.Within(t), nc, dir, "v1", time.Now, quiet))(t)
+	m = natstest.Must(streams.Save(natstest.Within(t), nc, dir, "v1", time.Now, said))(t)
 	if read := natstest.Must(streams.ReadBackup(dir))(t); fmt.Sprint(read.Streams) != fmt.Sprint(m.Streams) {
 		t.Errorf("it reads %+v, and has written %+v", read.Streams, m.Streams)
 	}
@@ -136,8 +142,9 @@ func writeOn(ctx context.Context, t testing.TB, js jetstream.JetStream, said fun
 }
 
 // storeAgain replaces values again and again until ctx ends, as a push stores chunks that are there
-// already, and a task its progress. begun is closed when each has a value.
-func storeAgain(ctx context.Context, t testing.TB, js jetstream.JetStream, begun chan struct{}) {
+// already, and a task its progress. begun is closed when each has a value; then each replacement takes one
+// of more: a backup that reads more slowly than others write does not end.
+func storeAgain(ctx context.Context, t testing.TB, js jetstream.JetStream, begun chan struct{}, more <-chan struct{}) {
 	chance, text, patience := rand.New(rand.NewPCG(2, 2)), noise(), natstest.Within(t)
 	for i := 0; ctx.Err() == nil && !t.Failed(); i++ {
 		if i == keys {
@@ -145,6 +152,11 @@ func storeAgain(ctx context.Context, t testing.TB, js jetstream.JetStream, begun
 		}
 		key := i
 		if i >= keys {
+			select {
+			case <-more:
+			case <-ctx.Done():
+				return
+			}
 			key = chance.IntN(keys)
 		}
 		for _, subject := range stored(key) {
@@ -172,7 +184,13 @@ func TestBackupUnderLoad(t *testing.T) {
 	acked := map[int]mention{} // the last one of each key
 	full, begun := make(chan struct{}), make(chan struct{})
 	var over sync.WaitGroup
-	over.Go(func() { storeAgain(ctx, t, js, begun) })
+	more := make(chan struct{}, 100*keys)
+	replaced := func(streams.SavedStream) {
+		for range keys {
+			more <- struct{}{}
+		}
+	}
+	over.Go(func() { storeAgain(ctx, t, js, begun, more) })
 	over.Go(func() {
 		writeOn(ctx, t, js, func(m mention) {
 			mu.Lock()
@@ -187,7 +205,8 @@ func TestBackupUnderLoad(t *testing.T) {
 	mu.Lock()
 	before := maps.Clone(acked)
 	mu.Unlock()
-	dir, m := saved(t, from)
+	replaced(streams.SavedStream{})
+	dir, m := savedHearing(t, from, replaced)
 	mu.Lock()
 	after := maps.Clone(acked)
 	mu.Unlock()

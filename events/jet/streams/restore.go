@@ -100,7 +100,7 @@ const triesToRestore = 8
 func restoreAgain(ctx context.Context, nc *nats.Conn, dir string, is SavedStream, replicas int, mark string, emptied bool) (gap uint64, again bool, err error) {
 	unanswered := false
 	for try := range triesToRestore {
-		gap, err = restoreStream(ctx, nc, dir, is, replicas, mark, min(answered/32<<try, answered))
+		gap, err = restoreStream(ctx, nc, dir, is, replicas, mark, min(answered/8<<try, answered))
 		lost := errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil
 		if !lost && !errors.Is(err, ErrThere) {
 			break
