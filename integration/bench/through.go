@@ -68,7 +68,9 @@ func ManyThrough(ctx context.Context, cfg Config, n int) (Through, error) {
 		b := &bench{cfg: cfg.withDefaults()}
 		err := b.open(ctx)
 		if err == nil {
-			err = measure(ctx, b)
+			bound, cancel := context.WithTimeout(ctx, forgetMost+time.Duration(n)*forgetEach)
+			err = measure(bound, b)
+			cancel()
 		}
 		if b.close(); err != nil {
 			return is, err
