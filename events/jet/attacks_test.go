@@ -185,8 +185,8 @@ func TestForgedTimers(t *testing.T) {
 			t.Errorf("a timer may fire at %s", target)
 		}
 	}
-	good := newTask()
-	if _, err := r.Submit(within(t), good, task.Submitted{Work: testWork("default"), Due: time.Now().Add(500 * time.Millisecond)}); err != nil {
+	good := newTask() // set without a submission, which would place the offer itself where it comes too late
+	if err := s.Arm(within(t), newFact(good, task.Queued{Work: testWork("default"), After: 1, Attempt: 1, Due: time.Now()})); err != nil {
 		t.Fatal(err)
 	}
 	o := offersOf(t, s, "default")
