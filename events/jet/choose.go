@@ -10,9 +10,10 @@ import (
 )
 
 // choose decides where a waiter waits: at one lane, which is then asked for it, or, nil, at all
-// sources. Or it returns an offer that was read ahead and whose turn it is. With only set, it
-// chooses only lanes of queues with a limit. A zero now means the present. The caller holds o.mu.
-func (o *offers) choose(now time.Time, only bool) (at *source, offer *events.Offer) {
+// sources. Or it returns an offer that was read ahead and whose turn it is. It passes over the lanes
+// that the waiter found empty. With only set, it chooses only lanes of queues with a limit. A zero now
+// means the present. The caller holds o.mu.
+func (o *offers) choose(now time.Time, found []*source, only bool) (at *source, offer *events.Offer) {
 	if !o.several() {
 		return nil, nil // there is nothing to choose
 	}
@@ -24,7 +25,7 @@ func (o *offers) choose(now time.Time, only bool) (at *source, offer *events.Off
 		switch {
 		case s.ahead > 0 && !only:
 			open = s.open(open)
-		case s.ahead > 0, s.shut, s.empty && !now.After(s.again), only && !s.metered, s.metered && now.Before(o.limits[s.home].asking):
+		case s.ahead > 0, s.shut, s.empty && !now.After(s.again), slices.Contains(found, s), only && !s.metered, s.metered && now.Before(o.limits[s.home].asking):
 		default:
 			open = append(open, s.lane)
 		}
@@ -164,7 +165,8 @@ func (o *offers) bare(from *source, silent bool) {
 		if w.at != from {
 			return false
 		}
-		at, offer := o.choose(now, false)
+		w.found = append(w.found, from)
+		at, offer := o.choose(now, w.found, false)
 		o.count(from, -1)
 		if offer != nil {
 			hands = append(hands, hand{w, offer})

@@ -10,10 +10,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/events"
+	"millrace/events/jet/embed"
 	"millrace/events/jet/names"
+	"millrace/events/jet/natstest"
 	"millrace/events/jet/pubsub"
 	"millrace/events/jet/request"
 	"millrace/events/jet/streams"
@@ -207,6 +210,27 @@ func TestWeightedQueues(t *testing.T) {
 
 // Many slots on several workers take everything, each task once, and hardly anything is handed
 // out in vain: that would use up an offer's deliveries.
+// Behind a slow link an answer takes longer than an empty lane is left alone.
+func TestEmptyLanesBehindASlowLink(t *testing.T) {
+	t.Parallel()
+	srv := startServer(t, embed.Config{})
+	s := openStore(t, connect(t, srv.URL()), streams.Layout{})
+	var lag natstest.Lag
+	slow := openStore(t, connect(t, srv.URL(), nats.SetCustomDialer(&lag)), streams.Layout{AckWait: time.Minute})
+	o := offersOf(t, slow, "a", "b")
+	for _, priority := range []int{placement.MinPriority, placement.DefaultPriority, placement.MaxPriority} {
+		submitTo(t, s, "a", priority, "")
+	}
+	takeAll(t, o, 3) // from now on these lanes are empty
+	lag.By(150 * time.Millisecond)
+	for range 3 {
+		submitTo(t, s, "b", placement.DefaultPriority, "")
+		if lanes := takeAll(t, o, 1); lanes[0].Queue != "b" {
+			t.Errorf("took from %v", lanes)
+		}
+	}
+}
+
 func TestManySlotsAndLanes(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, streams.Layout{AckWait: time.Minute})

@@ -158,7 +158,7 @@ func (o *offers) nudge() {
 		if w.at != nil {
 			continue
 		}
-		if w.at, _ = o.choose(now, true); w.at == nil {
+		if w.at, _ = o.choose(now, nil, true); w.at == nil {
 			break // nothing is due
 		}
 		o.count(nil, -1)

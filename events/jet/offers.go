@@ -56,6 +56,9 @@ type waiter struct {
 	// at is the source that is asked for this waiter, nil if it waits at all of them. Guarded by
 	// offers.mu.
 	at *source
+	// found are the lanes that had nothing for this waiter, and are not asked for it again: behind a
+	// slow link an empty one is due again before the others have answered. Guarded by offers.mu.
+	found []*source
 }
 
 // hand is an offer and the waiter that gets it.
@@ -130,7 +133,9 @@ func (o *offers) next(ctx context.Context) (*events.Offer, error) {
 	var buf [4]change
 	w := waiters.Get().(*waiter)
 	o.mu.Lock()
-	at, offer := o.choose(time.Time{}, false)
+	clear(w.found)
+	w.found = w.found[:0]
+	at, offer := o.choose(time.Time{}, nil, false)
 	if offer == nil {
 		w.at = at
 		o.waiting = append(o.waiting, w)
