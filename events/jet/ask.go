@@ -22,6 +22,14 @@ import (
 // ErrNoService: no server of Millrace answers.
 var ErrNoService = errors.New("no millrace server answers: start `millrace server` or `millrace dev` against this NATS")
 
+const (
+	// silence is the time after which an answer is lost, with the connection or with the server that was asked:
+	// a server answers each request sooner, if only that it gives up.
+	silence = names.AnswerTime + 5*time.Second
+	// mostAsked is how often a request is made that changes nothing, if its answers are lost.
+	mostAsked = 4
+)
+
 // ServiceError is an error that a service of Millrace answered with.
 type ServiceError struct {
 	// Code is as in HTTP: 400 for a bad request, 404 for something that does not exist, 409 for
@@ -33,10 +41,12 @@ type ServiceError struct {
 func (e *ServiceError) Error() string { return e.Message }
 
 // Ask sends a request to a service of Millrace, under the name of this connection's NATS user, and
-// reads its answer. The error wraps [ErrNoService], or is a [*ServiceError], or a [*Denied] if this
-// user may not ask that.
+// reads its answer. An answer that has not come after 30 s is lost: a request that changes nothing is then
+// made again, three times at most. The error wraps [ErrNoService]; or is a [*ServiceError]; or is a
+// [*Denied] if this user may not ask that; or wraps [events.ErrUnknown] if the answer to a request
+// that changes something was lost, and [context.DeadlineExceeded] if all answers to another were.
 func (s *Store) Ask(ctx context.Context, verb rights.Verb, request, answer any) error {
-	return ask(ctx, s.Request, verb.For(s.caller), request, answer)
+	return ask(ctx, patiently(s.Request, verb, silence), verb.For(s.caller), request, answer)
 }
 
 // Attended returns a store for a user who may not read the log: [Store.Ask] works, and all else fails
@@ -84,7 +94,7 @@ func AskOnce(ctx context.Context, cfg ConnectConfig, verb rights.Verb, request, 
 		return err
 	}
 	defer nc.Close()
-	return ask(ctx, nc.RequestWithContext, verb.For(rights.CallerOn(nc)), request, answer)
+	return ask(ctx, patiently(nc.RequestWithContext, verb, silence), verb.For(rights.CallerOn(nc)), request, answer)
 }
 
 // Versions asks all millrace servers for the versions of their programs, with a connection of its own. It
@@ -120,7 +130,29 @@ func decode(data []byte, answer any) error {
 	return json.Unmarshal(data, answer)
 }
 
-func ask(ctx context.Context, asks func(context.Context, string, []byte) (*nats.Msg, error), subject string, request, answer any) error {
+// requester makes a request and waits for its answer.
+type requester = func(ctx context.Context, subject string, body []byte) (*nats.Msg, error)
+
+// patiently makes once's request again as long as its answer is lost, if the verb allows that.
+func patiently(once requester, verb rights.Verb, silence time.Duration) requester {
+	harmless := verb.Access() == rights.Reading || verb.Access() == rights.Owning
+	return func(ctx context.Context, subject string, body []byte) (*nats.Msg, error) {
+		for asked := 1; ; asked++ {
+			asking, cancel := context.WithTimeout(ctx, silence)
+			m, err := once(asking, subject, body)
+			lost := err != nil && ctx.Err() == nil && asking.Err() != nil
+			cancel()
+			switch {
+			case lost && !harmless:
+				return nil, fmt.Errorf("%w: a server has not answered in %v", events.ErrUnknown, silence)
+			case !lost || asked == mostAsked:
+				return m, err
+			}
+		}
+	}
+}
+
+func ask(ctx context.Context, asks requester, subject string, request, answer any) error {
 	body, err := value.JSON(request)
 	if err != nil {
 		return err

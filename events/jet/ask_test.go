@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
 
+	"millrace/events"
 	"millrace/events/jet/rights"
 	"millrace/events/jet/streams"
 )
@@ -58,5 +59,40 @@ func TestAsk(t *testing.T) {
 	}
 	if err := s.Ask(within(t), "test.echo", func() {}, &answer); err == nil {
 		t.Error("a request that cannot be written was sent")
+	}
+}
+
+// A server that ends, or a connection that breaks, takes the answer with it.
+func TestALostAnswer(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, streams.Layout{})
+	for _, c := range []struct {
+		verb   rights.Verb
+		answer int // the request that is answered; 0: none is
+		asked  int
+		err    error
+	}{
+		{rights.TaskList, 3, 3, nil},
+		{rights.TaskList, 0, mostAsked, context.DeadlineExceeded},
+		{rights.OwnWait, 2, 2, nil},
+		{rights.TaskCancel, 2, 1, events.ErrUnknown},
+		{rights.TaskSubmit, 2, 1, events.ErrUnknown},
+	} {
+		asked := 0
+		got := func(ctx context.Context, subject string, body []byte) (*nats.Msg, error) {
+			if asked++; asked == c.answer {
+				return &nats.Msg{Data: body}, nil
+			}
+			return s.Request(ctx, subject, body)
+		}
+		sub := must(s.NC.SubscribeSync(c.verb.Endpoint()))(t)
+		var answer string
+		err := ask(within(t), patiently(got, c.verb, 100*time.Millisecond), c.verb.For(s.Caller()), "hello", &answer)
+		if !errors.Is(err, c.err) || asked != c.asked || err == nil && answer != "hello" {
+			t.Errorf("%s: %q after %d requests, error %v; want %d requests, error %v", c.verb, answer, asked, err, c.asked, c.err)
+		}
+		if err := sub.Unsubscribe(); err != nil {
+			t.Error(err)
+		}
 	}
 }

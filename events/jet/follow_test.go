@@ -3,6 +3,7 @@ package jet
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -101,11 +102,13 @@ func TestFeedOfALargeLog(t *testing.T) {
 	for i := range facts {
 		facts[i] = newFact(newTask(), submittedNoop)
 	}
-	s.PlaceAll(within(t), facts, false, func(i int, _ uint64, err error) {
-		if err != nil {
-			t.Errorf("fact %d: %v", i, err)
-		}
-	})
+	for some := range slices.Chunk(facts, 500) { // all at once take a starved server longer than an answer may take
+		s.PlaceAll(within(t), some, false, func(i int, _ uint64, err error) {
+			if err != nil {
+				t.Errorf("fact %d of %d: %v", i, len(some), err)
+			}
+		})
+	}
 	read(t, follow(t, s, 1), 1, n)
 	read(t, follow(t, s, n-10), n-10, n)
 }

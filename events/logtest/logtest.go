@@ -43,7 +43,7 @@ type Options struct {
 }
 
 // patience is how long the suite waits for expected events; only a failure takes that long.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // timerError is how late a timer may be, beside what the machine withholds from each of the goroutines,
 // about hands, through which a message passes on its way: here, and on three servers.

@@ -244,7 +244,11 @@ func proof(s *suite) {
 
 // Every offer on a node's own route reaches the node once, for any priority and fair key, whether
 // it was there before or a timer brings it; also after a move to another priority.
-func ownRoute(s *suite) {
+func ownRoute(s *suite) { s.repeat(func() bool { return onOwnRoute(s) }) }
+
+// onOwnRoute is false if an offer came again, because its lease had expired before the server read the
+// acknowledgement.
+func onOwnRoute(s *suite) (told bool) {
 	aimed := func(priority int, key string) task.Work {
 		w := work("default")
 		w.Route, w.FairKey = placement.NodeRoute("n1", priority), key
@@ -260,6 +264,8 @@ func ownRoute(s *suite) {
 		submit(aimed(priority, ""))
 	}
 	own, elsewhere := s.offers("default", node.ID("n1").Queue()), s.offers("default", node.ID("n2").Queue())
+	defer own.Close()
+	defer elsewhere.Close()
 	submit(aimed(9, "acme"))
 	submit(aimed(5, "acme"))
 	armed, due := s.task(), now().Add(soon)
@@ -271,11 +277,15 @@ func ownRoute(s *suite) {
 	s.place(s.fact(moved, task.Queued{Work: aimed(10, ""), Attempt: 1, After: 1}))
 	want = append(want, moved, moved) // its first offer fails at the claim
 	var got []task.ID
-	for range want {
+	told = true
+	for seen := map[uint64]bool{}; len(got) < len(want); {
 		offer := s.next(own)
-		if offer.Deliveries != 1 {
-			s.Errorf("task %s was handed out %d times", offer.Fact.Task, offer.Deliveries)
+		told = told && offer.Deliveries == 1
+		if seen[offer.Seq] {
+			s.ack(offer)
+			continue
 		}
+		seen[offer.Seq] = true
 		if offer.Fact.Task == armed {
 			s.onTime(offer, due)
 		}
@@ -290,8 +300,11 @@ func ownRoute(s *suite) {
 	if !slices.Equal(got, want) {
 		s.Errorf("the node got %v, want %v", got, want)
 	}
-	s.nothing(own, s.o.AckWait/5)
-	s.nothing(elsewhere, s.o.AckWait/5)
+	if told {
+		s.nothing(own, s.o.AckWait/5)
+		s.nothing(elsewhere, s.o.AckWait/5)
+	}
+	return told
 }
 
 func manyWorkers(s *suite) { s.repeat(func() bool { return eachOnce(s) }) }

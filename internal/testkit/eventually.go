@@ -12,7 +12,7 @@ import (
 )
 
 // Patience is how long a test waits for expected events; only a failure takes that long.
-const Patience = time.Minute
+const Patience = 3 * time.Minute
 
 // Eventually polls until a condition holds, and fails the test if it does not within [Patience].
 func Eventually(t testing.TB, what string, holds func() bool) {
