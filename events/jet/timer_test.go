@@ -86,9 +86,9 @@ func TestTimersAreReplacedAndRemoved(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		inTime = time.Since(start) < 3*unit
 		arm(t, s, overdue, 1, start.Add(-time.Hour))
 		arm(t, s, newTask(), 99, start.Add(8*unit))
+		inTime = time.Since(start) < 3*unit
 	}
 	var got []uint64
 	for len(got) == 0 || got[len(got)-1] != 99 {
