@@ -25,7 +25,7 @@ var ErrNoService = errors.New("no millrace server answers: start `millrace serve
 const (
 	// silence is the time after which an answer is lost, with the connection or with the server that was asked:
 	// a server answers each request sooner, if only that it gives up.
-	silence = names.AnswerTime + 5*time.Second
+	silence = rights.AnswerTime + 5*time.Second
 	// mostAsked is how often a request is made that changes nothing, if its answers are lost.
 	mostAsked = 4
 )

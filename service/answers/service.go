@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
 
-	"millrace/events/jet/names"
+	"millrace/events/jet/rights"
 	"millrace/history/replay"
 	"millrace/projections"
 	"millrace/projections/view"
@@ -25,7 +25,7 @@ import (
 // Bounds of an answer.
 const (
 	// patience is how long a request may take, even if it waits.
-	patience = names.AnswerTime
+	patience = rights.AnswerTime
 	// watchFor is how long a list waits for a change, if asked to.
 	watchFor = 20 * time.Second
 )

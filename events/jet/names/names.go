@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"millrace/events"
 	"millrace/task"
@@ -16,9 +15,6 @@ import (
 	"millrace/task/placement"
 	"millrace/task/value"
 )
-
-// AnswerTime is how long a server of Millrace takes to answer a request, at most.
-const AnswerTime = 25 * time.Second
 
 // Names of streams and buckets.
 const (

@@ -8,6 +8,7 @@ import (
 	"os/user"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -17,6 +18,10 @@ import (
 
 // Verb is a request to the service: a noun, a dot and a verb.
 type Verb string
+
+// AnswerTime is how long a server of Millrace takes to answer a request, at most, even if only to say that
+// it gives up.
+const AnswerTime = 25 * time.Second
 
 // Access is what a request does. Roles are granted requests by it.
 type Access string
