@@ -122,8 +122,8 @@ func (f *fold) next(ctx context.Context, feed events.Feed) ([]events.Record, err
 	return feed.Next(ctx)
 }
 
-// rest releases the memory of earlier batches, SQLite's as well, and pages of the file that are free. It
-// tells whether there may be more of these.
+// rest releases the memory of earlier batches, SQLite's as well, pages of the file that are free, and at
+// last what the journal has of the disk. It tells whether there may be more pages.
 func (f *fold) rest(ctx context.Context) (more bool, err error) {
 	f.index, f.changes, f.of, f.steps, f.noted = map[task.ID]int{}, nil, nil, nil, nil
 	if err = f.past.Begin(f.at.Past); err == nil {
@@ -131,6 +131,9 @@ func (f *fold) rest(ctx context.Context) (more bool, err error) {
 	}
 	if err == nil {
 		more, err = f.vacuum(ctx, vacuumed)
+	}
+	if err == nil && !more { // it waits for no reader: then the journal keeps its 16 MB until the next rest
+		err = f.w.exec(ctx, "PRAGMA busy_timeout(0); PRAGMA wal_checkpoint(TRUNCATE); PRAGMA busy_timeout(5000)")
 	}
 	if err != nil {
 		return false, err

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -268,7 +269,8 @@ func stillTold(t *testing.T, s *Store, h *history) {
 // What rows left of the file goes back to the file system when the projector rests.
 func TestFileShrinks(t *testing.T) {
 	t.Parallel()
-	s := open(t, filepath.Join(t.TempDir(), "view.db"))
+	file := filepath.Join(t.TempDir(), "view.db")
+	s := open(t, file)
 	f, err := newFold(t.Context(), s, 10)
 	if err != nil {
 		t.Fatal(err)
@@ -296,5 +298,11 @@ func TestFileShrinks(t *testing.T) {
 	}
 	if free, left := pages("freelist_count"), pages("page_count"); free > 0 || left > full/4 {
 		t.Errorf("of %d pages %d are left, %d of them free", full, left, free)
+	}
+	if wal, err := os.Stat(file + "-wal"); err != nil || wal.Size() > 0 {
+		t.Errorf("the journal has %d bytes, %v; want none", wal.Size(), err)
+	}
+	if patience := pages("busy_timeout"); patience != 5000 {
+		t.Errorf("a statement waits %d ms for another writer", patience)
 	}
 }
