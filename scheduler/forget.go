@@ -52,8 +52,9 @@ type Forget struct {
 	Rests float64
 
 	samples sampled
-	left    uint64 // what might go next, when this last chose
-	hurries bool   // it grew faster than it went
+	unripe  sampled // of fronts in which most tasks had not ended
+	left    uint64  // what might go next, when this last chose
+	hurries bool    // it grew faster than it went
 }
 
 // Sealer keeps in an archive what the log forgets.
@@ -265,13 +266,33 @@ func (f *Forget) choose(ctx context.Context, out *Forgotten) (e task.HorizonChos
 		front.Short, err = f.short(ctx, &keeping, &front, now)
 		c = keeping.Choose(front)
 	}
-	for out.Held = c.Held; err == nil && c.Below > 0; c.Below, out.Held = pass.held.Seq, pass.held {
-		if c.Below < front.First+keeping.least() {
+	for out.Held = c.Held; err == nil && c.Below > 0; c.Below, c.Left, out.Held = pass.held.Seq, 0, pass.held {
+		span := c.Below - min(c.Below, front.First)
+		if span < keeping.least() || c.Waits && !f.unripe.again(now, span, c.Below, keeping.least()) {
 			return e, nil, nil
+		}
+		if c.Waits && c.Left == 0 {
+			if few, err := f.Ended(ctx, keeping.Tasks+int(span)/fewEnded); err != nil || few.IsZero() {
+				return e, nil, err
+			}
 		}
 		if pass, err = f.pass(ctx, c.Below, now); err != nil {
 			break
 		}
+		// Of many tasks that were submitted at once, the births lie in one front, and the ends in the next ones.
+		if pass.unripe() && c.Left > 0 && keeping.Most == 0 {
+			keeping.Most = mostHurried
+			c = keeping.Choose(front)
+			out.Held = c.Held
+			if pass, err = f.pass(ctx, c.Below, now); err != nil {
+				break
+			}
+		}
+		if pass.unripe() && c.Left == 0 && c.Waits {
+			f.unripe.vain(now, c.Below)
+			return e, nil, nil
+		}
+		f.unripe = sampled{}
 		pass.narrow(front.First, keeping.least())
 		if err = pass.judge(ctx); err != nil || pass.held.Seq == 0 {
 			break

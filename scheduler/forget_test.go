@@ -555,3 +555,53 @@ func TestStirs(t *testing.T) {
 	s.Observe([]events.Step{tells(7, "g")})
 	hears("when it listens again", "g", true, 0)
 }
+
+// Of tasks that were submitted all at once, births fill the front. It does not move for the few of them that are
+// too many by their number, for all others would be carried, until most of them have ended in it. By age it does.
+func TestFrontOfBirthsWaits(t *testing.T) {
+	w := newForgetting(t)
+	ctx := context.Background()
+	f := w.forget()
+	f.Model, f.Keeping = rows{forgetting: w}, Keeping{Tasks: 10, Least: 1}
+	var ended []time.Time
+	f.Ended = func(_ context.Context, n int) (time.Time, error) {
+		if len(ended) <= n {
+			return time.Time{}, nil
+		}
+		return ended[len(ended)-1-n], nil
+	}
+	var ids []task.ID
+	for range 100 {
+		ids = append(ids, w.born(nil, false))
+	}
+	moved := 0
+	for i, id := range ids {
+		is, err := w.rec.Load(ctx, id)
+		w.must(nil, err)
+		w.now = w.now.Add(time.Minute)
+		_, _, err = w.rec.Do(ctx, is, task.Cancel{Reason: "old"})
+		w.must(nil, err)
+		ended = append(ended, w.now)
+		w.now = w.now.Add(time.Minute)
+		w.say(events.Fact{Job: "calm", Event: limit.Closed{}})
+		if done := w.move(f); done.Done {
+			if moved++; i < 50 || done.Chains > 60 {
+				t.Errorf("after the end of %d tasks it moved, and carried %d", i+1, done.Chains)
+			}
+		}
+	}
+	if moved == 0 {
+		t.Error("it never moved")
+	}
+
+	w = newForgetting(t)
+	w.born(nil, true)
+	for range 20 {
+		w.born(nil, false)
+	}
+	w.now = w.now.Add(2 * time.Hour)
+	w.say(events.Fact{Job: "calm", Event: limit.Closed{}})
+	if done := w.move(w.forget()); !done.Done || done.Tasks != 1 {
+		t.Errorf("what is old stays: %+v", done)
+	}
+}

@@ -96,6 +96,8 @@ type Choice struct {
 	Why   string
 	// Left is how many messages more might go next.
 	Left uint64
+	// Waits tells that the bound is one of number, not of time, so it need not move the horizon at once.
+	Waits bool
 	// Held is what keeps it from moving further; zero if nothing does.
 	Held Held
 }
@@ -130,10 +132,10 @@ func (k Keeping) Choose(f Front) (c Choice) {
 		c.Below, c.Why = f.Aged.Seq, fmt.Sprintf("what ended more than %v ago goes", k.Age)
 	}
 	if f.Many.Seq > c.Below {
-		c.Below, c.Why = f.Many.Seq, fmt.Sprintf("more than %d tasks have ended", k.Tasks)
+		c.Below, c.Why, c.Waits = f.Many.Seq, fmt.Sprintf("more than %d tasks have ended", k.Tasks), true
 	}
 	if f.Short.Seq > c.Below {
-		c.Below, c.Why = f.Short.Seq, whyShort
+		c.Below, c.Why, c.Waits = f.Short.Seq, whyShort, false
 	}
 	if f.Young.Seq > 0 {
 		c.Below = min(c.Below, f.Young.Seq)
@@ -209,26 +211,30 @@ const (
 	sampleEach   = 50
 	narrower     = 8 // of a front that has not, this part may
 
-	// After samples in vain there are others only when the log has grown by a tenth, or after a pause, which
+	// A front is not read if fewer tasks have ended than one for so many messages: most of it stays. A task has
+	// three messages or more.
+	fewEnded = 12
+
+	// After a look in vain there is another one only when the log has grown by a tenth, or after a pause, which
 	// doubles each time. Else a server at rest would read the same rows for ever.
 	grown       = 10
 	sampleAgain = 5 * time.Second
 	sampleMost  = 10 * time.Minute
 )
 
-// sampled is when the front was sampled in vain.
+// sampled is when the front was sampled, or read, in vain.
 type sampled struct {
 	end   uint64 // of the front then
 	next  time.Time
 	pause time.Duration
 }
 
-// again tells whether to sample a front of so many messages up to an end.
+// again tells whether to look at a front of so many messages up to an end.
 func (s *sampled) again(now time.Time, n, end, least uint64) bool {
 	return !now.Before(s.next) || end >= s.end+n/grown+least
 }
 
-// vain notes that samples were in vain.
+// vain notes that a look was in vain.
 func (s *sampled) vain(now time.Time, end uint64) {
 	s.pause = min(2*s.pause+sampleAgain, sampleMost)
 	s.end, s.next = end, now.Add(s.pause)

@@ -200,6 +200,17 @@ func (p *passage) fold(id task.ID, r *events.Record) {
 	delete(p.folds, id)
 }
 
+// unripe tells that most tasks of the front have not ended in it. To pass it would write more anew than it removes.
+func (p *passage) unripe() bool {
+	open := 0
+	for _, t := range p.folds {
+		if !t.State.Terminal() {
+			open++
+		}
+	}
+	return open > len(p.ended)
+}
+
 // nearly is which part of the front may stay, so that fewer tasks must be carried.
 const nearly = 8
 
@@ -305,9 +316,14 @@ func (p *passage) judge(ctx context.Context) error {
 		}
 		p.bury(id, p.ended[id].sums)
 	}
-	for _, id := range inOrder(p.folds, func(t *folded) uint64 { return t.first }) {
+	for i, id := range inOrder(p.folds, func(t *folded) uint64 { return t.first }) {
 		if err := p.look(ctx, id); err != nil {
 			return err
+		}
+		if i%laterAtOnce == laterAtOnce-1 {
+			if err := p.rest(ctx); err != nil {
+				return err
+			}
 		}
 		if k := p.known[id]; k.fate == stays {
 			p.stay = append(p.stay, id)

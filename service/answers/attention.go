@@ -403,15 +403,20 @@ func (s *Sight) Failures(ctx context.Context) (groups []client.FailureGroup, par
 	since := s.Now.Add(-failedFor)
 	partly = len(failed) == lookedAt && !failed[len(failed)-1].EndedAt.Before(since)
 	type cause struct{ job, reason, message string }
-	at := map[cause]int{}
+	at, alike := map[cause]int{}, map[string]string{} // nearly all fail as others do
 	for i := range failed {
 		t := &failed[i]
 		if t.Parent != "" || t.EndedAt.Before(since) {
 			continue
 		}
-		key := cause{t.What(), t.Reason, view.Alike(t.Message)}
-		n, known := at[key]
+		message, known := alike[t.Message]
 		if !known {
+			message = view.Alike(t.Message)
+			alike[t.Message] = message
+		}
+		key := cause{t.What(), t.Reason, message}
+		n, counted := at[key]
+		if !counted {
 			n = len(groups)
 			at[key] = n
 			groups = append(groups, client.FailureGroup{Job: key.job, Planned: t.Schedule != "", Reason: t.Reason, Cause: t.Message, Last: t.ID, At: t.EndedAt})

@@ -349,9 +349,12 @@ func (l *look) instead(line string) *button {
 		id, ok := strings.CutPrefix(line, "millrace "+words)
 		id, _, _ = strings.Cut(id, " --answer ") // the button has a field for each
 		if ok && !strings.ContainsAny(id, " <") {
-			var thing any
-			if t, err := view.GetTask(l.r.Context(), l.View, task.ID(id)); err == nil {
-				thing = &t
+			var thing any // of a task, its row: a page has many of them
+			if _, err := task.ParseID(id); err == nil {
+				page, err := l.View.List(l.r.Context(), view.Query{Kind: view.Tasks, Filter: view.Filter{IDPart: id, Limit: 1}})
+				if err == nil && len(page.Tasks) == 1 {
+					thing = &page.Tasks[0]
+				}
 			}
 			b := l.button(e, id, thing)
 			return &b

@@ -143,7 +143,7 @@ func showOverview(ctx context.Context, l *look) (any, error) {
 	d.Counts.Counts = &counts
 	d.Counts.fail(err)
 	d.Counts.Since = l.site.begins(ctx, l.Log, time.Time{})
-	needs, err := l.Attention(ctx)
+	needs, err := l.needs(ctx)
 	d.Needs.set(needs.Matters, err)
 	d.Needs.More = needs.More
 	d.Failed.set(needs.Failures, needs.Partly, nil)
@@ -163,6 +163,29 @@ func showOverview(ctx context.Context, l *look) (any, error) {
 		}
 	}
 	return d, nil
+}
+
+// needsKey is a moment of the past, or the end of the log in a while of the present: deadlines pass, and
+// heartbeats stop, without a message.
+type needsKey struct {
+	seq   uint64
+	while time.Time
+}
+
+const needsFor = 2 * time.Second
+
+// needs is what needs a person. Of all that the page shows it takes the longest to find out, and all who look at
+// the page see the same.
+func (l *look) needs(ctx context.Context) (client.Attention, error) {
+	at, err := l.View.Point(ctx)
+	if err != nil || l.file != nil { // its log is another one
+		return l.Attention(ctx)
+	}
+	key := needsKey{seq: at.Seq}
+	if !l.Past {
+		key.while = l.Now.Truncate(needsFor)
+	}
+	return l.site.needs.get(key, func() (client.Attention, error) { return l.Attention(ctx) })
 }
 
 // oldestOf is since when the task has been pending that has waited longest; the zero time if none waits.

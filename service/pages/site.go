@@ -27,6 +27,7 @@
 package pages
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -59,6 +60,7 @@ type Site struct {
 	late     metrics.Series
 	machines machines
 	usual    memo[usualKey, figures]
+	needs    memo[needsKey, client.Attention]
 	altered  memo[view.Thing, []view.Alteration]
 	audits   *inspect.Auditor
 	shelf    inspect.Shelf // open incident files
@@ -101,6 +103,7 @@ var pages = []page{
 // New makes the pages of a server. They are served once they are its [httpapi.Server.Pages].
 func New(server *httpapi.Server) *Site {
 	s := &Site{server: server, mux: http.NewServeMux(), audits: inspect.New(), patience: seenWithin}
+	s.needs.most = needsKept
 	s.shapes = sync.OnceValue(func() map[string]*shape { return shapes(pages) })
 	server.Largest = largest
 	for i := range pages {
@@ -195,12 +198,15 @@ func (s *Site) askMachines(ctx context.Context) error {
 
 // memo remembers what takes long to find out.
 type memo[K comparable, V any] struct {
-	mu sync.Mutex
-	is map[K]V // guarded by mu
+	most int // how much it remembers before it begins anew; by default mostKept
+	mu   sync.Mutex
+	is   map[K]V // guarded by mu
 }
 
-// mostKept is how much a memo remembers before it begins anew.
-const mostKept = 1000
+const (
+	mostKept  = 1000
+	needsKept = 10 // each may be long
+)
 
 // get returns what is known under a key, or else what find finds, and remembers that if it does not fail.
 func (m *memo[K, V]) get(key K, find func() (V, error)) (V, error) {
@@ -216,7 +222,7 @@ func (m *memo[K, V]) get(key K, find func() (V, error)) (V, error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.is == nil || len(m.is) >= mostKept {
+	if m.is == nil || len(m.is) >= cmp.Or(m.most, mostKept) {
 		m.is = map[K]V{}
 	}
 	m.is[key] = is
