@@ -13,7 +13,7 @@ import (
 var pictures = flag.String("pictures", "", "a directory to which the pictures of the README and of docs are written")
 
 // mostBytes is how large a picture may be, and allBytes all of them.
-const mostBytes, allBytes = 150_000, 1_500_000
+const mostBytes, allBytes = 150_000, 1_700_000
 
 // picture is one of a page.
 type picture struct {
@@ -49,10 +49,23 @@ func docPictures(t *testing.T, s *site) {
 		{"editor", "/edit/job", "light", 760, "", `document.querySelectorAll(".cm-line, textarea").length > 0`},
 		{"diff", "/diff", "light", 560, "", rows(1)},
 		{"verify", "/verify", "light", 420, "", `document.querySelector("main") !== null`},
+		{"compare", "/tasks/RELEASE/compare", "light", 520, "", rows(3)},
+		{"run", "/run/job/backup", "light", 480, "", `document.querySelector("main form") !== null`},
+		{"schedule", "/schedules", "dark", 560, "main tbody tr a", `document.querySelector("main h1") !== null && location.pathname !== "/schedules"`},
+		{"node", "/nodes", "light", 560, "main tbody tr a", `location.pathname !== "/nodes" && ` + rows(1)},
+		{"event", "/events", "light", 420, "main tbody tr a", `location.pathname !== "/events" && document.querySelector("main") !== null`},
+		{"calendars", "/calendars", "light", 300, "", rows(1)},
+		{"calendar", "/calendars", "light", 420, "main tbody tr a", `location.pathname !== "/calendars" && document.querySelector("main") !== null`},
+		{"files", "/files", "light", 300, "", rows(1)},
+		{"bundle", "/files/reports", "light", 420, "", rows(1)},
+		{"incidents", "/incidents", "light", 380, "", `document.querySelector("main form") !== null`},
 	} {
-		if p.name == "tasks" { // what the demo lacks, when its own pictures are made: a graph, and a dead letter
+		if p.name == "tasks" { // what the demo lacks, when its own pictures are made: a graph, a calendar, a folder, and a dead letter
 			s.cli(t, "job", "apply", "-f", "../../examples/steps/release.yaml")
+			s.cli(t, "run", "release", "--wait")
 			release, _, _ = strings.Cut(s.cli(t, "run", "release", "--wait"), " ")
+			s.cli(t, "calendar", "apply", "-f", "../../examples/calendars.yaml")
+			s.cli(t, "files", "push", "../../examples/start", "--name", "reports")
 			s.cli(t, "run", "-q", "nobody", "--pending-timeout", "1ms", "--", "true")
 		}
 		b.as(p.scheme, 1200, p.height)

@@ -346,7 +346,7 @@ func (w *week) made(ctx context.Context, l *look, name string, from, read time.T
 			}
 			for on := range all {
 				if !t.Tick.Before(from.AddDate(0, 0, on)) && t.Tick.Before(from.AddDate(0, 0, on+1)) {
-					all[on][becameOf(&client.TickReport{Outcome: client.TickTask, State: t.State})]++
+					all[on][becameOf(&client.TickReport{Outcome: client.TickTask, State: t.State}).counted()]++
 				}
 			}
 			left--
@@ -354,9 +354,6 @@ func (w *week) made(ctx context.Context, l *look, name string, from, read time.T
 	}
 	for i, sums := range all {
 		for is, n := range sums {
-			if is.Word == "made" {
-				is.State = task.Finished
-			}
 			w.Days[i].sum(tickSum{is, n, left <= 0})
 		}
 	}
@@ -380,13 +377,27 @@ func becameOf(r *client.TickReport) became {
 		if r.State.Failed() {
 			return became{"failed", r.State}
 		}
-		return became{"made", r.State}
+		if r.State.Terminal() || r.State == task.Unknown {
+			return became{"ran", r.State}
+		}
+		return became{r.State.String(), r.State}
 	case client.TickSkipped:
 		return became{"skipped", task.Cancelled}
 	case client.TickHole:
 		return became{"missed", task.Abnormal}
 	}
 	return became{r.Outcome, task.Pending}
+}
+
+// counted is the outcome under which a day counts one: those of one word are one number.
+func (b became) counted() became {
+	switch b.Word {
+	case "ran":
+		b.State = task.Finished
+	case "failed":
+		b.State = task.Error
+	}
+	return b
 }
 
 // weekOf returns the Monday of a date's week, "" for today, in now's time zone.

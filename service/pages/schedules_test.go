@@ -66,7 +66,7 @@ func TestSchedules(t *testing.T) {
 	}
 	has("/schedules", "nightly", "30 2 * * *", "Europe/Vienna", "pg_dump shop", "./schedules/nightly", made.ID.Short())
 	has(of, "to come", "02:30:00 &#43;0", "do/schedule.pause", "do/schedule.run", "Europe/Vienna", "No planned run of this week has passed")
-	has(of+"?week=2026-03-06", "Week of 2026-03-02", "week=2026-02-23", "week=2026-03-09", "Wed 4 Mar", "made", made.ID.Short(), task.TriggerBackfill)
+	has(of+"?week=2026-03-06", "Week of 2026-03-02", "week=2026-02-23", "week=2026-03-09", "Wed 4 Mar", "pending", made.ID.Short(), task.TriggerBackfill)
 	has(fmt.Sprintf("%s?from=2026-03-03&to=2026-03-06&at=%d", of, stored), "Of 3 planned runs 2 have no task", "no task", made.ID.Short())
 	has(of+"?from=2026-03-03&to=2026-03-06", "--from '2026-03-03' --to '2026-03-06'", "no task", made.ID.Short())
 	span := of + "?from=2026-03-03&to=2026-03-06"
@@ -169,8 +169,10 @@ func TestBecame(t *testing.T) {
 		state   task.State
 		want    became
 	}{
-		{client.TickTask, task.Finished, became{"made", task.Finished}},
-		{client.TickTask, task.Running, became{"made", task.Running}},
+		{client.TickTask, task.Finished, became{"ran", task.Finished}},
+		{client.TickTask, task.Cancelled, became{"ran", task.Cancelled}},
+		{client.TickTask, task.Unknown, became{"ran", task.Unknown}},
+		{client.TickTask, task.Running, became{"running", task.Running}},
 		{client.TickTask, task.Error, became{"failed", task.Error}},
 		{client.TickTask, task.Abnormal, became{"failed", task.Abnormal}},
 		{client.TickSkipped, task.Unknown, became{"skipped", task.Cancelled}},
@@ -179,6 +181,11 @@ func TestBecame(t *testing.T) {
 	} {
 		if got := becameOf(&client.TickReport{Outcome: c.outcome, State: c.state}); got != c.want {
 			t.Errorf("%s %s is %v, want %v", c.outcome, c.state, got, c.want)
+		}
+	}
+	for one, other := range map[became]became{{"ran", task.Finished}: {"ran", task.Cancelled}, {"failed", task.Error}: {"failed", task.Abnormal}} {
+		if one.counted() != other.counted() {
+			t.Errorf("a day has two numbers of what %s", one.Word)
 		}
 	}
 }
