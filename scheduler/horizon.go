@@ -212,8 +212,8 @@ const (
 	narrower     = 8 // of a front that has not, this part may
 
 	// A front is not read if fewer tasks have ended than one for so many messages: most of it stays. A task has
-	// three messages or more.
-	fewEnded = 12
+	// three messages, and few have ten times as many.
+	fewEnded = 50
 
 	// After a look in vain there is another one only when the log has grown by a tenth, or after a pause, which
 	// doubles each time. Else a server at rest would read the same rows for ever.
