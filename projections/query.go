@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"sync"
 	"time"
 
 	"millrace/projections/view"
@@ -177,6 +178,10 @@ func (s *Store) Due(ctx context.Context, now time.Time, limit int) ([]task.ID, e
 func (s *Store) Oldest(ctx context.Context) (map[string]time.Time, error) {
 	oldest := map[string]time.Time{}
 	err := s.view(ctx, "find the oldest waiting tasks", func(tx *sql.Tx, seq uint64) error {
+		if was, known := s.oldest.at(seq); known {
+			maps.Copy(oldest, was)
+			return nil
+		}
 		homes, err := pendingHomes(ctx, tx)
 		if err != nil {
 			return err
@@ -205,6 +210,7 @@ func (s *Store) Oldest(ctx context.Context) (map[string]time.Time, error) {
 				note(of[0], time.UnixMicro(since.Int64).UTC())
 			}
 		}
+		s.oldest.keep(seq, maps.Clone(oldest))
 		return nil
 	})
 	return oldest, err
@@ -250,7 +256,11 @@ func (s *Store) Naming(ctx context.Context, id node.ID) (by task.ID, err error) 
 
 // PendingRoutes implements [node.Routed]. It reads the first 10,000 tasks of a route.
 func (s *Store) PendingRoutes(ctx context.Context) (all []node.Route, err error) {
-	err = s.view(ctx, "list the routes on which tasks wait", func(tx *sql.Tx, _ uint64) error {
+	err = s.view(ctx, "list the routes on which tasks wait", func(tx *sql.Tx, seq uint64) error {
+		if was, known := s.routes.at(seq); known {
+			all = slices.Clone(was)
+			return nil
+		}
 		var home, route string
 		var n int
 		routes := map[string]*node.Route{}
@@ -281,9 +291,29 @@ func (s *Store) PendingRoutes(ctx context.Context) (all []node.Route, err error)
 				all = append(all, *is)
 			}
 		}
+		s.routes.keep(seq, slices.Clone(all))
 		return nil
 	})
 	return all, err
+}
+
+// latest is an answer that is the same until the next message, and that one page asks for several times.
+type latest[V any] struct {
+	mu  sync.Mutex
+	seq uint64 // guarded by mu; 0 for none
+	is  V      // guarded by mu; it does not change
+}
+
+func (l *latest[V]) at(seq uint64) (is V, known bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.is, seq > 0 && l.seq == seq
+}
+
+func (l *latest[V]) keep(seq uint64, is V) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.seq, l.is = seq, is
 }
 
 // Overdue counts, by state, the tasks whose own deadline (see [Store.Due]) passed before a time:

@@ -128,3 +128,29 @@ func TestLanes(t *testing.T) {
 		}
 	}
 }
+
+// Where tasks wait is remembered until the next message. Who asks may change what he gets.
+func TestLatest(t *testing.T) {
+	t.Parallel()
+	log := events.NewMemory(time.Now, time.Second)
+	r := &events.Recorder{Log: log, Now: time.Now, NewID: events.NewID}
+	s := open(t, "")
+	stop := start(t, &Projector{Log: log, Store: s})
+	defer stop()
+	for want := 1; want < 4; want++ {
+		_, seq := submit(t, r)
+		await(t, s, seq)
+		for range 2 {
+			routes, err := s.PendingRoutes(t.Context())
+			if err != nil || len(routes) != 1 || routes[0].Tasks != want {
+				t.Fatalf("%d tasks wait on %+v, %v", want, routes, err)
+			}
+			routes[0].Tasks = 0
+			oldest, err := s.Oldest(t.Context())
+			if err != nil || len(oldest) != 1 {
+				t.Fatalf("the oldest wait since %v, %v", oldest, err)
+			}
+			clear(oldest)
+		}
+	}
+}

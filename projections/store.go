@@ -16,11 +16,13 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"millrace/projections/past"
+	"millrace/task/node"
 )
 
 // pastSuffix, behind the name of the database file, names the file of the index of the past.
@@ -46,6 +48,9 @@ type Store struct {
 	reach reach
 	texts texts
 	jobs  jobLists
+
+	oldest latest[map[string]time.Time] // of [Store.Oldest]
+	routes latest[[]node.Route]         // of [Store.PendingRoutes]
 
 	asking sync.Mutex // held during a question about the present, from before its rows are read: so the index never goes back
 
@@ -172,6 +177,8 @@ func (s *Store) create() error {
 	if err != nil {
 		return err
 	}
+	s.oldest.keep(0, nil)
+	s.routes.keep(0, nil)
 	_, err = db.Exec("BEGIN;" + schema() + "COMMIT")
 	if err = errors.Join(err, db.Close()); err != nil {
 		return err

@@ -3,6 +3,7 @@ package pages
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -143,18 +144,17 @@ func showOverview(ctx context.Context, l *look) (any, error) {
 	d.Counts.Counts = &counts
 	d.Counts.fail(err)
 	d.Counts.Since = l.site.begins(ctx, l.Log, time.Time{})
-	needs, err := l.needs(ctx)
-	d.Needs.set(needs.Matters, err)
+	needs := l.needs(ctx)
+	d.Needs.set(needs.Matters, needs.needsErr)
 	d.Needs.More = needs.More
 	d.Failed.set(needs.Failures, needs.Partly, nil)
 	if n := d.Needs.All(); n > 0 && !l.Past {
 		l.Title = fmt.Sprintf("(%d) %s", n, l.Title)
 	}
 	d.Running.set(l.running(ctx)).cut(shownRunning)
-	page, err := l.nodes(ctx)
-	d.Nodes.set(slices.DeleteFunc(page.Nodes, func(n client.NodeView) bool { return (n.State == node.Ready || n.State == node.Retired) && !n.Silent }), err)
-	d.Nodes.More = len(page.Nodes) - len(d.Nodes.Rows)
-	d.Next.set(l.next(ctx)).cut(shownNext)
+	d.Nodes.set(needs.nodes, needs.nodesErr)
+	d.Nodes.More = needs.fine
+	d.Next.set(needs.next, needs.nextErr).cut(shownNext)
 	d.Changes.set(l.changed(ctx))
 	if !l.Past {
 		d.Plots.Points = l.site.late.Points(l.Now)
@@ -174,18 +174,39 @@ type needsKey struct {
 
 const needsFor = 2 * time.Second
 
-// needs is what needs a person. Of all that the page shows it takes the longest to find out, and all who look at
-// the page see the same.
-func (l *look) needs(ctx context.Context) (client.Attention, error) {
+// found is what of the page takes the longest to find out, and is the same for all who look at it.
+type found struct {
+	client.Attention
+	needsErr error
+	next     []schedule.Upcoming
+	nextErr  error
+	nodes    []client.NodeView // those to be shown
+	nodesErr error
+	fine     int // how many others there are
+}
+
+// needs is what needs a person, what comes next, and the nodes. It is remembered if nothing of it fails.
+func (l *look) needs(ctx context.Context) found {
+	find := func() (is found, err error) {
+		is.Attention, is.needsErr = l.Attention(ctx)
+		is.next, is.nextErr = l.next(ctx)
+		page, err := l.nodes(ctx)
+		is.nodes, is.nodesErr = page.Nodes, err
+		is.nodes = slices.DeleteFunc(is.nodes, func(n client.NodeView) bool { return (n.State == node.Ready || n.State == node.Retired) && !n.Silent })
+		is.fine = len(page.Nodes) - len(is.nodes)
+		return is, errors.Join(is.needsErr, is.nextErr, is.nodesErr)
+	}
 	at, err := l.View.Point(ctx)
 	if err != nil || l.file != nil { // its log is another one
-		return l.Attention(ctx)
+		is, _ := find()
+		return is
 	}
 	key := needsKey{seq: at.Seq}
 	if !l.Past {
 		key.while = l.Now.Truncate(needsFor)
 	}
-	return l.site.needs.get(key, func() (client.Attention, error) { return l.Attention(ctx) })
+	is, _ := l.site.needs.get(key, find)
+	return is
 }
 
 // oldestOf is since when the task has been pending that has waited longest; the zero time if none waits.

@@ -60,7 +60,7 @@ type Site struct {
 	late     metrics.Series
 	machines machines
 	usual    memo[usualKey, figures]
-	needs    memo[needsKey, client.Attention]
+	needs    memo[needsKey, found]
 	altered  memo[view.Thing, []view.Alteration]
 	audits   *inspect.Auditor
 	shelf    inspect.Shelf // open incident files
