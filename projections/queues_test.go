@@ -154,3 +154,47 @@ func TestLatest(t *testing.T) {
 		}
 	}
 }
+
+// The n-th latest of the ended tasks is found from either end.
+func TestEnded(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+	clock := func() time.Time { now = now.Add(time.Second); return now }
+	log := events.NewMemory(clock, time.Second)
+	r := &events.Recorder{Log: log, Now: clock, NewID: events.NewID}
+	var ended []time.Time
+	for i := range 20 {
+		id := task.ID(events.NewID(clock()))
+		if _, err := r.Submit(t.Context(), id, task.Submitted{Work: task.Work{Spec: &job.Spec{Handler: "noop"}, Route: "default.5"}}); err != nil {
+			t.Fatal(err)
+		}
+		if i%3 == 0 {
+			continue // it waits
+		}
+		k, err := r.Load(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if k, _, err = r.Do(t.Context(), k, task.Cancel{}); err != nil {
+			t.Fatal(err)
+		}
+		ended = append(ended, k.EndedAt)
+	}
+	s := open(t, "")
+	stop := start(t, &Projector{Log: log, Store: s})
+	defer stop()
+	last, err := log.Last(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	await(t, s, last)
+	for n := range len(ended) + 2 {
+		var want time.Time
+		if n < len(ended) {
+			want = ended[len(ended)-1-n]
+		}
+		if at, err := s.Ended(t.Context(), n); err != nil || !at.Equal(want) {
+			t.Errorf("%d behind the latest: %v, %v; want %v", n, at, err, want)
+		}
+	}
+}

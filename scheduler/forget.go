@@ -52,9 +52,9 @@ type Forget struct {
 	Rests float64
 
 	samples sampled
-	unripe  sampled // of fronts in which most tasks had not ended
-	left    uint64  // what might go next, when this last chose
-	hurries bool    // it grew faster than it went
+	unripe  uint64 // a front in which most tasks had not ended is read again if it reaches up to here
+	left    uint64 // what might go next, when this last chose
+	hurries bool   // it grew faster than it went
 }
 
 // Sealer keeps in an archive what the log forgets.
@@ -268,7 +268,7 @@ func (f *Forget) choose(ctx context.Context, out *Forgotten) (e task.HorizonChos
 	}
 	for out.Held = c.Held; err == nil && c.Below > 0; c.Below, c.Left, out.Held = pass.held.Seq, 0, pass.held {
 		span := c.Below - min(c.Below, front.First)
-		if span < keeping.least() || c.Waits && !f.unripe.again(now, span, c.Below, keeping.least()) {
+		if span < keeping.least() || c.Waits && c.Below < f.unripe {
 			return e, nil, nil
 		}
 		if c.Waits && c.Left == 0 {
@@ -289,10 +289,10 @@ func (f *Forget) choose(ctx context.Context, out *Forgotten) (e task.HorizonChos
 			}
 		}
 		if pass.unripe() && c.Left == 0 && c.Waits {
-			f.unripe.vain(now, c.Below)
+			f.unripe = c.Below + (c.Below-min(c.Below, front.First))/grown + keeping.least()
 			return e, nil, nil
 		}
-		f.unripe = sampled{}
+		f.unripe = 0
 		pass.narrow(front.First, keeping.least())
 		if err = pass.judge(ctx); err != nil || pass.held.Seq == 0 {
 			break

@@ -604,4 +604,9 @@ func TestFrontOfBirthsWaits(t *testing.T) {
 	if done := w.move(w.forget()); !done.Done || done.Tasks != 1 {
 		t.Errorf("what is old stays: %+v", done)
 	}
+	for aged, want := range map[uint64]bool{0: true, 1: true, 5000: false} {
+		if c := (Keeping{}).Choose(Front{First: 1, Aged: Point{Seq: aged}, Many: Point{Seq: 9000}}); c.Below != 9000 || c.Waits != want {
+			t.Errorf("where %d is too old: %+v", aged, c)
+		}
+	}
 }

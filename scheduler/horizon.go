@@ -96,7 +96,7 @@ type Choice struct {
 	Why   string
 	// Left is how many messages more might go next.
 	Left uint64
-	// Waits tells that the bound is one of number, not of time, so it need not move the horizon at once.
+	// Waits tells that only a bound of number moves the horizon, not one of time, so it need not do so at once.
 	Waits bool
 	// Held is what keeps it from moving further; zero if nothing does.
 	Held Held
@@ -132,7 +132,8 @@ func (k Keeping) Choose(f Front) (c Choice) {
 		c.Below, c.Why = f.Aged.Seq, fmt.Sprintf("what ended more than %v ago goes", k.Age)
 	}
 	if f.Many.Seq > c.Below {
-		c.Below, c.Why, c.Waits = f.Many.Seq, fmt.Sprintf("more than %d tasks have ended", k.Tasks), true
+		c.Below, c.Why = f.Many.Seq, fmt.Sprintf("more than %d tasks have ended", k.Tasks)
+		c.Waits = f.Aged.Seq < f.First+k.least()
 	}
 	if f.Short.Seq > c.Below {
 		c.Below, c.Why, c.Waits = f.Short.Seq, whyShort, false
@@ -215,26 +216,26 @@ const (
 	// three messages, and few have ten times as many.
 	fewEnded = 50
 
-	// After a look in vain there is another one only when the log has grown by a tenth, or after a pause, which
+	// After samples in vain there are others only when the log has grown by a tenth, or after a pause, which
 	// doubles each time. Else a server at rest would read the same rows for ever.
 	grown       = 10
 	sampleAgain = 5 * time.Second
 	sampleMost  = 10 * time.Minute
 )
 
-// sampled is when the front was sampled, or read, in vain.
+// sampled is when the front was sampled in vain.
 type sampled struct {
 	end   uint64 // of the front then
 	next  time.Time
 	pause time.Duration
 }
 
-// again tells whether to look at a front of so many messages up to an end.
+// again tells whether to sample a front of so many messages up to an end.
 func (s *sampled) again(now time.Time, n, end, least uint64) bool {
 	return !now.Before(s.next) || end >= s.end+n/grown+least
 }
 
-// vain notes that a look was in vain.
+// vain notes that samples were in vain.
 func (s *sampled) vain(now time.Time, end uint64) {
 	s.pause = min(2*s.pause+sampleAgain, sampleMost)
 	s.end, s.next = end, now.Add(s.pause)
